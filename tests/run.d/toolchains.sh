@@ -1,0 +1,77 @@
+# What this script cannot install by itself: Rust, Go and Python. Each `problem_…` prints what is wrong, or nothing.
+
+GO_MINIMUM=1.24
+PYTHON_MINIMUM=3.10
+
+# at_least MINIMUM VERSION: compares dotted numbers.
+at_least() {
+  [[ $(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1) == "$1" ]]
+}
+
+problem_rust() {
+  local wanted found
+  wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+  if ! found=$(rustc --version 2>/dev/null) || ! cargo --version >/dev/null 2>&1; then
+    echo "Rust >= $wanted with cargo (there is none on PATH)"
+  elif ! found=$(cut -d ' ' -f 2 <<<"$found") || ! at_least "$wanted" "$found"; then
+    echo "Rust >= $wanted (found $found)"
+  elif ! command -v cc >/dev/null; then
+    echo 'a C compiler named cc, which Rust links with'
+  fi
+}
+
+problem_rust_lints() {
+  local parts=()
+  cargo fmt --version >/dev/null 2>&1 || parts+=(rustfmt)
+  cargo clippy --version >/dev/null 2>&1 || parts+=(clippy)
+  ((${#parts[@]} == 0)) || echo "the Rust components ${parts[*]} (rustup component add ${parts[*]})"
+}
+
+problem_go() {
+  local found
+  # Go is here only to build a tool: with the tool already there, nobody needs it.
+  [[ -n $(grpcurl_ready) ]] && return
+  if ! found=$(go env GOVERSION 2>/dev/null); then
+    echo "Go >= $GO_MINIMUM (there is none on PATH)"
+  elif ! at_least "$GO_MINIMUM" "${found#go}"; then
+    echo "Go >= $GO_MINIMUM (found ${found#go})"
+  fi
+}
+
+# The first interpreter that is new enough and can make a virtual environment.
+python_found() {
+  local candidate
+  for candidate in python3 python3.{20..10} python; do
+    if "$candidate" -c "import sys, venv, ensurepip; sys.exit(sys.version_info < (${PYTHON_MINIMUM/./, }))" 2>/dev/null; then
+      command -v "$candidate"
+      return
+    fi
+  done
+}
+
+problem_python() {
+  [[ -n $(python_found) ]] || echo "Python >= $PYTHON_MINIMUM with venv (Debian: apt-get install python3-venv)"
+}
+
+# missing_for SECTION: what keeps it from running, as one phrase, or nothing.
+missing_for() {
+  local toolchain problem phrase=''
+  for toolchain in $("needs_$1"); do
+    problem=$("problem_$toolchain")
+    [[ -n $problem ]] && phrase+="${phrase:+, and without }$problem"
+  done
+  printf '%s' "$phrase"
+}
+
+# check_toolchains SECTION...: says up front what is missing and for which sections; those alone fail when their turn comes.
+check_toolchains() {
+  local section missing complete=1
+  for section in "$@"; do
+    missing=$(missing_for "$section")
+    if [[ -n $missing ]]; then
+      complete=0
+      printf 'missing: %s; needed by section %s\n' "$missing" "$section"
+    fi
+  done
+  ((complete)) && printf 'toolchains: all there\n'
+}
