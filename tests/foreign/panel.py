@@ -18,7 +18,8 @@ STOPPED_WITHIN = 60.0
 class Panel:
     """One running server with its own data folder; stop it, or use it as a context."""
 
-    def __init__(self, folder, policies=None):
+    def __init__(self, folder, policies=None, environment=None):
+        self.environment = environment or {}
         self.folder = Path(folder)
         self.binary = os.environ["PANELBOARD_BIN"]
         self.policies = policies
@@ -42,6 +43,7 @@ class Panel:
             command += ["--policies", str(self.policies)]
         # What Kubernetes injects beside a Service of our name must be harmless.
         environment = {**os.environ, "PANELBOARD_PORT": "tcp://10.0.0.1:50051", "PANELBOARD_SERVICE_HOST": "10.0.0.1"}
+        environment |= self.environment
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder, env=environment

@@ -4,7 +4,7 @@ about_lint() { echo 'formatting, clippy, documentation, the contract, dependenci
 needs_lint() { echo rust rust_lints python; }
 
 section_lint() {
-  check 'rustfmt' cargo fmt --all --check
+  check 'rustfmt' cargo fmt --all --check -- --color never
   check 'lock file is current' cargo metadata --locked --format-version 1 --quiet
   check 'clippy' cargo clippy --workspace --all-targets --all-features --quiet -- -D warnings
   check 'rustdoc' env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
