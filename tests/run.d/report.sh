@@ -67,7 +67,9 @@ run_logged() {
   fi
   printf 'FAILED with exit code %d (%d s)\n' "$code" $((SECONDS - began))
   ((VERBOSE)) || tail -n "$TAIL_LINES" "$LOG" | sed 's/^/    | /'
-  printf '    whole output: %s\n    alone: %s\n' "$LOG" "$(as_typed "$@")"
+  printf '    whole output: %s\n' "$LOG"
+  # A step that is a function of this script cannot be typed.
+  [[ $(type -t "$1") == file ]] && printf '    alone: %s\n' "$(as_typed "$@")"
   FAILURES+=("$name")
   return "$code"
 }

@@ -53,25 +53,35 @@ problem_python() {
   [[ -n $(python_found) ]] || echo "Python >= $PYTHON_MINIMUM with venv (Debian: apt-get install python3-venv)"
 }
 
-# missing_for SECTION: what keeps it from running, as one phrase, or nothing.
-missing_for() {
-  local toolchain problem phrase=''
-  for toolchain in $("needs_$1"); do
-    problem=$("problem_$toolchain")
-    [[ -n $problem ]] && phrase+="${phrase:+, and without }$problem"
-  done
-  printf '%s' "$phrase"
+# needs SECTION TOOLCHAIN
+needs() {
+  [[ " $("needs_$1") " == *" $2 "* ]]
 }
 
 # check_toolchains SECTION...: says up front what is missing and for which sections; those alone fail when their turn comes.
 check_toolchains() {
-  local section missing complete=1
-  for section in "$@"; do
-    missing=$(missing_for "$section")
-    if [[ -n $missing ]]; then
-      complete=0
-      printf 'missing: %s; needed by section %s\n' "$missing" "$section"
+  local toolchain section problem sections
+  MISSING=()
+  for toolchain in rust rust_lints go python; do
+    sections=()
+    for section in "$@"; do
+      needs "$section" "$toolchain" && sections+=("$section")
+    done
+    ((${#sections[@]})) || continue
+    problem=$("problem_$toolchain")
+    if [[ -n $problem ]]; then
+      MISSING+=("$toolchain")
+      printf 'missing: %s\n         needed by: %s\n' "$problem" "${sections[*]}"
     fi
   done
-  ((complete)) && printf 'toolchains: all there\n'
+  ((${#MISSING[@]})) || printf 'toolchains: all there\n'
+}
+
+# lacks SECTION: whether something is missing that it needs.
+lacks() {
+  local toolchain
+  for toolchain in ${MISSING[@]+"${MISSING[@]}"}; do
+    needs "$1" "$toolchain" && return 0
+  done
+  return 1
 }

@@ -9,13 +9,15 @@ tools_default() {
   printf '%s' "${XDG_CACHE_HOME:-${HOME:-$ROOT/.cache}/.cache}/panelboard"
 }
 
-TOOLS=${PANELBOARD_TOOLS:-$(tools_default)}
-if ! mkdir -p "$TOOLS" 2>/dev/null || [[ ! -w $TOOLS ]]; then
-  TOOLS=$ROOT/.cache/tools
-  mkdir -p "$TOOLS" || exit 2
-fi
-# Commands run from elsewhere too.
-TOOLS=$(cd "$TOOLS" && pwd) || exit 2
+find_tools_folder() {
+  TOOLS=${PANELBOARD_TOOLS:-$(tools_default)}
+  if ! mkdir -p "$TOOLS" 2>/dev/null || [[ ! -w $TOOLS ]]; then
+    TOOLS=.cache/tools
+    mkdir -p "$TOOLS" || exit 2
+  fi
+  # Absolute, because not everything that is installed there runs from here.
+  TOOLS=$(cd "$TOOLS" && pwd) || exit 2
+}
 
 # install_once FOLDER COMMAND...: runs the command unless an earlier one has filled the folder to the end. A half-filled
 # folder has no stamp and is made anew; with several runs at once the second waits for the first.
