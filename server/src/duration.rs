@@ -36,7 +36,9 @@ pub(crate) enum DurationError {
         text: String,
     },
     /// Something other than one unit behind the number.
-    #[error("{text:?} has the unknown unit {unit:?}: one of ms, s, m, h, d belongs right behind the number, as in {hint}")]
+    #[error(
+        "{text:?} has the unknown unit {unit:?}: one of ms, s, m, h, d belongs right behind the number, as in {hint}"
+    )]
     UnknownUnit {
         /// What was written.
         text: String,
@@ -81,8 +83,11 @@ pub(crate) fn parse(text: &str) -> Result<Duration, DurationError> {
         let hint = format!("{number}{}", meant_unit(unit));
         return Err(DurationError::UnknownUnit { text: owned(), unit: unit.to_owned(), hint });
     };
-    let whole_ms =
-        whole.parse::<u64>().ok().and_then(|n| n.checked_mul(*unit_ms)).ok_or(DurationError::TooLong { text: owned() })?;
+    let whole_ms = whole
+        .parse::<u64>()
+        .ok()
+        .and_then(|n| n.checked_mul(*unit_ms))
+        .ok_or(DurationError::TooLong { text: owned() })?;
     let fraction_ms = fraction_ms(fraction, *unit_ms).ok_or(DurationError::TooFine { text: owned() })?;
     let total = Duration::from_millis(whole_ms.saturating_add(fraction_ms));
     if total > MAX {
@@ -177,12 +182,21 @@ mod tests {
         check_refused("fast", r#""fast" is not a duration: write a number and a unit, such as 10s or 1.5s"#);
         check_refused(".5s", r#"".5s" is not a duration: write a number and a unit, such as 10s or 1.5s"#);
         check_refused("5.s", r#""5.s" is not a duration: write a number and a unit, such as 10s or 1.5s"#);
-        check_refused("1.2.3s", r#""1.2.3s" is not a duration: write a number and a unit, such as 10s or 1.5s"#);
+        check_refused(
+            "1.2.3s",
+            r#""1.2.3s" is not a duration: write a number and a unit, such as 10s or 1.5s"#,
+        );
         check_refused("0.5ms", r#""0.5ms" is not a whole number of milliseconds"#);
         check_refused("1.00001s", r#""1.00001s" is not a whole number of milliseconds"#);
         check_refused("3651d", r#""3651d" is too long: the longest duration is 3650d"#);
-        check_refused("99999999999999999999s", r#""99999999999999999999s" is too long: the longest duration is 3650d"#);
-        check_refused("18446744073709551615h", r#""18446744073709551615h" is too long: the longest duration is 3650d"#);
+        check_refused(
+            "99999999999999999999s",
+            r#""99999999999999999999s" is too long: the longest duration is 3650d"#,
+        );
+        check_refused(
+            "18446744073709551615h",
+            r#""18446744073709551615h" is too long: the longest duration is 3650d"#,
+        );
     }
 
     #[test]
@@ -198,7 +212,9 @@ mod tests {
             ("1h30m", "1h"),
             ("5µs", "5ms"),
         ] {
-            let Err(DurationError::UnknownUnit { hint: found, .. }) = parse(text) else { panic!("{text} was read") };
+            let Err(DurationError::UnknownUnit { hint: found, .. }) = parse(text) else {
+                panic!("{text} was read")
+            };
             assert_eq!(found, hint, "{text}");
         }
     }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use super::Store;
 use super::batch::Batch;
 use super::error::{CommitError, Fault};
 use super::record::{Key, Record, StoreId, Version};
-use super::Store;
 
 /// A cheap, clonable way to a store from async code: each call runs on a thread where blocking hurts nobody.
 ///
@@ -46,7 +46,10 @@ impl Handle {
         self.run(move |store| store.next_epoch(now_unix_ms)).await?
     }
 
-    async fn run<T: Send + 'static>(&self, call: impl FnOnce(&dyn Store) -> T + Send + 'static) -> Result<T, Fault> {
+    async fn run<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&dyn Store) -> T + Send + 'static,
+    ) -> Result<T, Fault> {
         let store = Arc::clone(&self.store);
         tokio::task::spawn_blocking(move || call(store.as_ref()))
             .await

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::Store;
 use super::batch::{Batch, Write};
 use super::error::{CommitError, Conflict, Fault};
 use super::record::{Key, Record, StoreId, Value, Version};
-use super::Store;
 
 /// A store without a disk, for tests and for servers that need to remember nothing.
 #[derive(Debug)]
@@ -107,7 +107,9 @@ fn record(key: &Key, (version, value): &(Version, Value)) -> Record {
 pub(super) fn epoch_after(last: u64, now_unix_ms: u64) -> Result<u64, Fault> {
     match last.checked_add(1) {
         Some(next) => Ok(next.max(now_unix_ms)),
-        None => Err(Fault::Corrupt { reason: format!("the last epoch is {last}, and there is none after it") }),
+        None => {
+            Err(Fault::Corrupt { reason: format!("the last epoch is {last}, and there is none after it") })
+        }
     }
 }
 
