@@ -83,7 +83,8 @@ class Panel:
         return int(next(line for line in status.splitlines() if line.startswith("VmRSS:")).split()[1]) * 1024
 
     def log_tail(self, lines=40):
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+        text = self.log.read_text(errors="replace")
+        return "\n".join("".join(c if c.isprintable() else "?" for c in line) for line in text.splitlines()[-lines:])
 
     def kill(self):
         """kill -9, as a crash."""

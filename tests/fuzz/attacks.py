@@ -97,23 +97,39 @@ def http2_frames(random, target):
 
 
 def grpc_frames(random, target):
-    """A well-formed call by hand, but with headers or message framing that no library sends."""
+    """A call by hand, right but for a header or two and the framing of its message."""
     headers = {
-        ":method": random.choice(["POST", "POST", "POST", "GET", "CONNECT", ""]),
+        ":method": "POST",
         ":scheme": "http",
-        ":path": random.choice([f"/{SERVICE}/Acquire", f"/{SERVICE}/Watch", f"/{SERVICE}/", "/", "*", "/x" * 500]),
-        ":authority": random.choice(["localhost", "", "x" * 2000]),
-        "content-type": random.choice(["application/grpc", "application/grpc+json", "text/html", ""]),
-        "te": random.choice(["trailers", "gzip"]),
-        "grpc-timeout": random.choice(["1S", "0n", "99999999H", "-1S", "1", "x", "999999999999999999S"]),
-        "grpc-encoding": random.choice(["identity", "gzip", "nonsense"]),
+        ":path": f"/{SERVICE}/{random.choice(target.methods)[0]}",
+        ":authority": "localhost",
+        "content-type": "application/grpc",
+        "te": "trailers",
     }
-    chosen = {name: value for name, value in headers.items() if random.random() < 0.9}
+    for name in random.sample(sorted(STRANGE_HEADERS), random.randrange(3)):
+        headers[name] = random.choice(STRANGE_HEADERS[name])
+        if headers[name] is None:
+            del headers[name]
     body = random.randbytes(random.randrange(40))
     claimed = random.choice([len(body), len(body), 0, len(body) + 1, 2**31, 2**32 - 1])
-    message = struct.pack(">BI", random.choice([0, 0, 1, 2, 255]), claimed) + body
-    call = frame(1, 4, 1, header_block(chosen)) + frame(0, random.choice([0, 1]), 1, message)
+    message = struct.pack(">BI", random.choice([0, 0, 0, 1, 2, 255]), claimed) + body
+    call = frame(1, 4, 1, header_block(headers)) + frame(0, random.choice([0, 1]), 1, message)
     exchange(target.grpc_address, PREFACE + frame(4, 0, 0, b"") + call)
+
+
+# None: without that header.
+STRANGE_HEADERS = {
+    ":method": [None, "GET", "CONNECT", ""],
+    ":scheme": [None, "https", "file"],
+    ":path": [None, f"/{SERVICE}/", f"/{SERVICE}/Nothing", "/", "*", "", "/x" * 500],
+    ":authority": [None, "", "x" * 2000],
+    "content-type": [None, "application/grpc+json", "text/html", ""],
+    "te": [None, "gzip"],
+    "grpc-timeout": ["1S", "0n", "1n", "99999999H", "-1S", "1", "x", "999999999999999999S"],
+    "grpc-encoding": ["identity", "gzip", "nonsense"],
+    "grpc-accept-encoding": ["", "gzip,,,", "x" * 1000],
+    "x-bin": ["!!!not base64!!!", "=" * 500],
+}
 
 
 def http1_garbage(random, target):

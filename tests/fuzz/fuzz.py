@@ -60,19 +60,20 @@ def run(options, panel, stubs):
     target.channel.close()
 
     passed = failed = 0
+    lines = []
     for name, count in moves.items():
         found = [finding for finding in findings.get(name, []) if finding]
         failed, passed = failed + bool(found), passed + (not found)
-        print(f"{'FAIL' if found else 'ok  '} {name}: {count} moves, {len(found)} findings")
-        for finding in found[:SHOWN]:
-            print(f"     {finding}")
+        lines.append(f"{'FAIL' if found else 'ok  '} {name}: {count} moves, {len(found)} findings")
+        lines += [f"     {finding}" for finding in found[:SHOWN]]
     for name, check in witness.checks():
         problem = check()
         failed, passed = failed + bool(problem), passed + (not problem)
-        print(f"{'FAIL' if problem else 'ok  '} afterwards {name}{': ' + problem if problem else ''}")
+        lines.append(f"{'FAIL' if problem else 'ok  '} afterwards {name}{': ' + problem if problem else ''}")
     if failed:
-        print(f"the server's log ends so:\n{panel.log_tail()}")
-        print(f"replay: FUZZ_SEED={options.seed} FUZZ_SECONDS={options.seconds:g} tests/run fuzz")
+        print(f"the server's log ends so:\n{panel.log_tail(20)}\n")
+    print("\n".join(lines))
+    print(f"replay: FUZZ_SEED={options.seed} FUZZ_SECONDS={options.seconds:g} tests/run fuzz")
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 
@@ -116,7 +117,7 @@ class Witness:
         with self.service() as service:
             entry = self.messages.ReportEntry(breaker="fuzz/tripped", failures=20)
             service.Report(self.messages.ReportRequest(entries=[entry]), timeout=ANSWER_WITHIN)
-        self.tripped, self.quiet = self.status("fuzz/tripped"), self.status("fuzz/quiet")
+        self.tripped, self.quiet = self.look("fuzz/tripped").status, self.look("fuzz/quiet").status
         assert self.tripped.state == stubs.transition.STATE_OPEN, self.tripped
         assert self.quiet.state == stubs.transition.STATE_CLOSED, self.quiet
 
@@ -133,7 +134,9 @@ class Witness:
             ("no handler panicked", self.no_panic),
             ("the tripped breaker is as it was", lambda: self.unharmed(self.tripped)),
             ("the quiet breaker is as it was", lambda: self.unharmed(self.quiet)),
+            ("nothing was counted for the quiet breaker", self.nothing_counted),
             (f"memory grew by less than {GROWTH_LIMIT >> 20} MiB", self.memory),
+            # Last, because nothing answers after it.
             ("it stops cleanly", self.stops),
         ]
 
@@ -159,21 +162,29 @@ class Witness:
 
     def unharmed(self, before):
         try:
-            after = self.status(before.name)
+            after = self.look(before.name).status
         except grpc.RpcError as error:
             return f"GetBreaker answered {error.code()}: {error.details()}"
         for part in ("state", "generation", "policy_revision"):
             if getattr(after, part) != getattr(before, part):
-                return f"{part} was {getattr(before, part)} and is {getattr(after, part)}"
+                return " ".join(f"{part} was {getattr(before, part)} and is {getattr(after, part)}".split())
         return ""
+
+    def nothing_counted(self):
+        try:
+            counted = [reading.calls for reading in self.look("fuzz/quiet").readings]
+        except grpc.RpcError as error:
+            return f"GetBreaker answered {error.code()}: {error.details()}"
+        return "" if counted and not any(counted) else f"its rules have counted {counted} calls"
 
     def memory(self):
         now = self.panel.resident_bytes()
         if now is None or self.memory_before is None:
             # Only Linux tells, and only a run of whole rounds has something to compare with.
             return ""
-        print(f"     resident: {self.memory_before >> 20} MiB after the first round, {now >> 20} MiB now")
-        return "" if now - self.memory_before < GROWTH_LIMIT else "it grew by more"
+        told = f"{self.memory_before >> 20} MiB after the first round, {now >> 20} MiB now"
+        print(f"resident: {told}")
+        return "" if now - self.memory_before < GROWTH_LIMIT else told
 
     def stops(self):
         try:
@@ -182,9 +193,9 @@ class Witness:
             return str(error)
         return "" if code == 0 else f"exit code {code}"
 
-    def status(self, name):
+    def look(self, name):
         with self.service() as service:
-            return service.GetBreaker(self.messages.GetBreakerRequest(breaker=name), timeout=ANSWER_WITHIN).status
+            return service.GetBreaker(self.messages.GetBreakerRequest(breaker=name), timeout=ANSWER_WITHIN)
 
     def service(self):
         return OneCall(self.panel, self.stubs)
