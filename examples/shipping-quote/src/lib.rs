@@ -11,7 +11,15 @@
 //! [`inventory`], [`supplier`] and [`booking`] are three more callers with other needs. [`provider`] is what they
 //! call: a real HTTP server that misbehaves on demand. [`story`] runs all of it as processes.
 
+pub mod booking;
 pub mod cli;
+pub mod desk;
+pub mod face;
+pub mod inventory;
+pub mod load;
 pub mod provider;
 pub mod quote;
+pub mod story;
+pub mod supplier;
+pub mod tally;
 pub mod upstream;

@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use reqwest::{Method, redirect};
+use reqwest::{Method, RequestBuilder, header, redirect};
 
 /// An answer longer than this is not one of ours.
 const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -38,19 +38,29 @@ impl Upstream {
 
     /// Asks for `path`, which includes its query.
     pub async fn get(&self, path: &str) -> Result<Vec<u8>, UpstreamError> {
-        self.send(Method::GET, path).await
+        self.send(self.request(Method::GET, path)).await
     }
 
     /// Posts to `path`, which includes its query.
     pub async fn post(&self, path: &str) -> Result<Vec<u8>, UpstreamError> {
-        self.send(Method::POST, path).await
+        self.send(self.request(Method::POST, path)).await
     }
 
-    async fn send(&self, method: Method, path: &str) -> Result<Vec<u8>, UpstreamError> {
-        let mut request = self.http.request(method, format!("{}{path}", self.base));
-        if let Some(token) = &self.token {
-            request = request.bearer_auth(token);
+    /// Posts a JSON document to `path`.
+    pub async fn post_json(&self, path: &str, body: Vec<u8>) -> Result<Vec<u8>, UpstreamError> {
+        let request = self.request(Method::POST, path).header(header::CONTENT_TYPE, "application/json");
+        self.send(request.body(body)).await
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self.http.request(method, format!("{}{path}", self.base));
+        match &self.token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
         }
+    }
+
+    async fn send(&self, request: RequestBuilder) -> Result<Vec<u8>, UpstreamError> {
         let mut response = request.send().await.map_err(UpstreamError::from_transport)?;
         let status = response.status();
         let mut body = Vec::new();

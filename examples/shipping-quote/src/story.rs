@@ -1,0 +1,126 @@
+//! The story: a fleet of processes meets an outage, once with one shared breaker and once with a breaker each.
+//!
+//! Everything is a process of its own and everything talks over real sockets: the provider, the clients, the
+//! server. The story only starts them, turns the provider off and on, reads their counts and tells what it sees.
+
+mod account;
+mod fleet;
+mod process;
+mod programs;
+mod server;
+mod telling;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::provider::{Answer, Behaviour};
+use account::Account;
+use fleet::{Breakers, Fleet};
+use programs::Programs;
+use server::Server;
+use telling::Telling;
+
+/// The breaker that the fleet shares.
+pub const BREAKER: &str = "checkout/shipping-quote";
+
+/// The policy of the story, unless another file is given.
+const POLICY: &str = include_str!("../../policies/shipping-quote-fleet.yaml");
+
+/// How long the story is and how big its fleet.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// How many client processes there are.
+    pub clients: usize,
+    /// How many quotes each of them asks for in a second.
+    pub rate: u32,
+    /// What the provider does while it is down.
+    pub outage: Behaviour,
+    /// How long it is well at first.
+    pub healthy_for: Duration,
+    /// How long it is down.
+    pub down_for: Duration,
+    /// How long the fleet may take to come back before the story goes on without it.
+    pub recovery_max: Duration,
+    /// A policy file instead of the story's own.
+    pub policy: Option<PathBuf>,
+}
+
+impl Plan {
+    /// The whole story, in about a minute.
+    pub fn whole() -> Self {
+        Plan {
+            clients: 12,
+            rate: 5,
+            outage: Behaviour::answering(Answer::Status(503)),
+            healthy_for: Duration::from_secs(4),
+            down_for: Duration::from_secs(12),
+            recovery_max: Duration::from_secs(12),
+            policy: None,
+        }
+    }
+
+    /// The story for people in a hurry.
+    pub fn quick() -> Self {
+        Plan {
+            clients: 6,
+            healthy_for: Duration::from_secs(2),
+            down_for: Duration::from_secs(5),
+            ..Self::whole()
+        }
+    }
+}
+
+/// Tells the story on stdout. Dropping the future ends every process it has started.
+pub async fn tell(plan: &Plan) -> Result<(), String> {
+    let telling = Telling::new();
+    telling.say("building what is not built yet…");
+    let programs = Programs::find().await?;
+    let folder =
+        tempfile::tempdir().map_err(|error| format!("cannot make a folder for the logs: {error}"))?;
+    let policy = match &plan.policy {
+        Some(file) => file.clone(),
+        None => {
+            let file = folder.path().join("policy.yaml");
+            std::fs::write(&file, POLICY)
+                .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+            file
+        }
+    };
+
+    let server = Server::start(&programs, &policy, folder.path()).await?;
+    let shared = Breakers::Shared { panel: server.grpc_url() };
+    let shared = chapter(&telling, plan, &programs, &policy, folder.path(), shared).await?;
+    server.end().await;
+    let apart = chapter(&telling, plan, &programs, &policy, folder.path(), Breakers::PerProcess).await?;
+    telling.side_by_side(&shared, &apart);
+    Ok(())
+}
+
+/// One fleet through healthy → outage → recovery.
+async fn chapter(
+    telling: &Telling,
+    plan: &Plan,
+    programs: &Programs,
+    policy: &std::path::Path,
+    folder: &std::path::Path,
+    breakers: Breakers,
+) -> Result<Account, String> {
+    telling.title(plan, &breakers);
+    let mut fleet = Fleet::start(plan, programs, policy, folder, breakers).await?;
+    telling.columns();
+
+    telling.follow(&mut fleet, plan.healthy_for, |_| false).await?;
+    fleet.switch_provider(&plan.outage).await?;
+    telling.event(&fleet, "the provider goes down");
+    telling.follow(&mut fleet, plan.down_for, |_| false).await?;
+    let down = fleet.arrivals().await?;
+    let before = fleet.look().await?;
+    fleet.switch_provider(&Behaviour::good()).await?;
+    let back_at = fleet.arrivals().await?.switched_at;
+    telling.event(&fleet, "the provider is well again");
+    telling.follow(&mut fleet, plan.recovery_max, |look| look.all_live_since(back_at)).await?;
+
+    let after = fleet.look().await?;
+    fleet.end().await;
+    Ok(Account::of(&down, &before, &after, back_at))
+}

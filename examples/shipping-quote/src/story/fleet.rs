@@ -1,0 +1,141 @@
+//! The fleet: one provider, N client processes, and a look at all of their counts at once.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde::de::DeserializeOwned;
+use tokio::task::JoinSet;
+
+use super::process::Process;
+use super::programs::Programs;
+use super::{BREAKER, Plan};
+use crate::provider::{Arrivals, Behaviour, Stats as ProviderStats};
+use crate::tally::Stats;
+use crate::upstream::Upstream;
+
+/// Our own processes on our own machine: whoever does not answer within this is gone.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// Where the clients' breakers are.
+#[derive(Clone, Debug)]
+pub(super) enum Breakers {
+    /// One for all, on a server.
+    Shared { panel: String },
+    /// One in each process.
+    PerProcess,
+}
+
+/// A running fleet. Dropping it ends its processes.
+#[derive(Debug)]
+pub(super) struct Fleet {
+    provider: Upstream,
+    faces: Vec<Upstream>,
+    processes: Vec<Process>,
+    started: Instant,
+}
+
+impl Fleet {
+    pub(super) async fn start(
+        plan: &Plan,
+        programs: &Programs,
+        policy: &Path,
+        folder: &Path,
+        breakers: Breakers,
+    ) -> Result<Self, String> {
+        let args = ["--until-stdin-ends"];
+        let (provider, addr) =
+            Process::start_serving(&programs.provider, args, &folder.join("provider.log")).await?;
+        let mut processes = vec![provider];
+        let mut faces = Vec::new();
+        for number in 1..=plan.clients {
+            let instance = format!("client-{number:02}");
+            let mut args: Vec<String> =
+                ["--until-stdin-ends", "--breaker", BREAKER].map(str::to_owned).into();
+            args.extend(["--provider".to_owned(), addr.clone(), "--instance".to_owned(), instance.clone()]);
+            args.extend(["--rate".to_owned(), plan.rate.to_string()]);
+            match &breakers {
+                Breakers::Shared { panel } => args.extend(["--panel".to_owned(), panel.clone()]),
+                Breakers::PerProcess => {
+                    args.extend([
+                        "--local-only".to_owned(),
+                        "--policy".to_owned(),
+                        policy.display().to_string(),
+                    ]);
+                }
+            }
+            let log = folder.join(format!("{instance}.log"));
+            let (process, face) = Process::start_serving(&programs.quote_client, args, &log).await?;
+            processes.push(process);
+            faces.push(upstream(&face)?);
+        }
+        Ok(Fleet { provider: upstream(&addr)?, faces, processes, started: Instant::now() })
+    }
+
+    /// How long this fleet has been running.
+    pub(super) fn age(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    pub(super) async fn switch_provider(&self, behaviour: &Behaviour) -> Result<(), String> {
+        let body = serde_json::to_vec(behaviour).map_err(|error| error.to_string())?;
+        let told = self.provider.post_json("/control", body).await;
+        told.map(|_| ()).map_err(|error| format!("cannot switch the provider: {error}"))
+    }
+
+    pub(super) async fn arrivals(&self) -> Result<Arrivals, String> {
+        read(&self.provider, "/arrivals").await
+    }
+
+    /// The counts of everybody, at about the same instant.
+    pub(super) async fn look(&self) -> Result<Look, String> {
+        let mut asked = JoinSet::new();
+        for face in self.faces.clone() {
+            asked.spawn(async move { read::<Stats>(&face, "/stats").await });
+        }
+        let provider = read(&self.provider, "/stats").await?;
+        let clients = asked.join_all().await.into_iter().collect::<Result<Vec<Stats>, String>>()?;
+        Ok(Look { provider, clients })
+    }
+
+    pub(super) async fn end(self) {
+        for process in self.processes {
+            process.end().await;
+        }
+    }
+}
+
+/// The counts of the provider and of every client.
+#[derive(Clone, Debug)]
+pub(super) struct Look {
+    pub(super) provider: ProviderStats,
+    pub(super) clients: Vec<Stats>,
+}
+
+impl Look {
+    /// The sum of one count over the clients.
+    pub(super) fn sum(&self, count: impl Fn(&Stats) -> u64) -> u64 {
+        self.clients.iter().map(count).sum()
+    }
+
+    /// How many clients believe the breaker to be in `state`.
+    pub(super) fn in_state(&self, state: &str) -> usize {
+        self.clients.iter().filter(|client| client.states.last().is_some_and(|last| last.is == state)).count()
+    }
+
+    /// Whether every client has turned back to live quotes after `instant`, or never turned away from them.
+    pub(super) fn all_live_since(&self, instant: u64) -> bool {
+        self.clients.iter().all(|client| match client.answers.last() {
+            Some(last) => last.is == "LIVE" && (last.at >= instant || client.answers.len() == 1),
+            None => false,
+        })
+    }
+}
+
+fn upstream(addr: &str) -> Result<Upstream, String> {
+    Upstream::new(addr, None, ANSWER_MAX).map_err(|error| error.to_string())
+}
+
+async fn read<T: DeserializeOwned>(from: &Upstream, path: &str) -> Result<T, String> {
+    let body = from.get(path).await.map_err(|error| format!("a process of the story is gone: {error}"))?;
+    serde_json::from_slice(&body).map_err(|error| format!("{path} is not what was agreed on: {error}"))
+}
