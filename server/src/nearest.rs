@@ -16,17 +16,24 @@ pub(crate) fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>)
 /// The cost of a comparison is the product of the two lengths, and the wrong name may come from anybody.
 const LENGTH_MAX: usize = 256;
 
-/// Insertions, deletions and replacements that make `name` of `wrong`; upper case, `-`, `_` and `.` do not matter.
+/// Insertions, deletions, replacements and swaps of neighbours that make `name` of `wrong`; upper case, `-`, `_` and `.`
+/// do not matter.
 fn distance(wrong: &[char], name: &str) -> usize {
+    let name: Vec<char> = name.chars().take(LENGTH_MAX).collect();
+    // Of the matrix only the last two rows are needed: a row per letter of `name`, a column per letter of `wrong`.
+    let mut above: Vec<usize> = Vec::new();
     let mut row: Vec<usize> = (0..=wrong.len()).collect();
-    for (i, want) in name.chars().take(LENGTH_MAX).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
+    for (i, want) in name.iter().enumerate() {
+        let mut next = vec![i + 1];
         for (j, have) in wrong.iter().enumerate() {
-            let replaced = diagonal + usize::from(!same(*have, want));
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+            let replaced = row[j] + usize::from(!same(*have, *want));
+            let mut best = replaced.min(row[j + 1] + 1).min(next[j] + 1);
+            if i > 0 && j > 0 && same(*have, name[i - 1]) && same(wrong[j - 1], *want) {
+                best = best.min(above[j - 1] + 1);
+            }
+            next.push(best);
         }
+        above = std::mem::replace(&mut row, next);
     }
     row[wrong.len()]
 }
@@ -51,6 +58,7 @@ mod tests {
             ("htp-addr", "http-addr"),
             ("data-dirs", "data-dir"),
             ("draintimeout", "drain-timeout"),
+            ("htpt_adrd", "http-addr"),
         ] {
             assert_eq!(nearest(wrong, KNOWN), Some(name), "{wrong}");
         }

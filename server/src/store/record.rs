@@ -30,9 +30,7 @@ impl Key {
             return Err(KeyError::Empty);
         }
         if key.len() > STORE_KEY_BYTES {
-            let mut start = key;
-            start.truncate(start.floor_char_boundary(40));
-            return Err(KeyError::TooLong { start });
+            return Err(KeyError::TooLong { start: key.chars().take(40).collect() });
         }
         match key.chars().find(|c| c.is_control()) {
             Some(control) => Err(KeyError::Control { key, control }),

@@ -33,11 +33,10 @@ pub(super) struct Opened {
 pub(super) fn open(dir: &Path, fresh: StoreId) -> Result<Opened, OpenError> {
     fs::create_dir_all(dir).map_err(|source| OpenError::Directory { dir: dir.to_owned(), source })?;
     let path = dir.join(FILE_NAME);
-    if !path.try_exists().map_err(|source| io_error(&path, source))? {
-        if let Some(opened) = create(dir, &path, fresh)? {
-            return Ok(opened);
-        }
-        // Somebody else made one just now.
+    if !path.try_exists().map_err(|source| io_error(&path, source))?
+        && let Some(opened) = create(dir, &path, fresh)?
+    {
+        return Ok(opened);
     }
     open_existing(path)
 }
