@@ -111,3 +111,56 @@ impl Shared {
         self.now.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::upstream::{Upstream, UpstreamError};
+
+    async fn status_of(provider: &Provider, token: Option<&str>, path: &str) -> u16 {
+        let timeout = Duration::from_secs(30);
+        let upstream =
+            Upstream::new(&provider.addr().to_string(), token.map(str::to_owned), timeout).unwrap();
+        match upstream.get(path).await {
+            Ok(_) => 200,
+            Err(UpstreamError::Status { status, .. }) => status,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn it_checks_the_token_and_the_postcode_itself() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let settings = Settings { token: Some("secret".to_owned()), ..Settings::default() };
+        let provider = Provider::start(listener, settings, Behaviour::good()).unwrap();
+        let quote = "/quote?postcode=12345";
+        assert_eq!(status_of(&provider, Some("secret"), quote).await, 200);
+        assert_eq!(status_of(&provider, Some("wrong"), quote).await, 401);
+        assert_eq!(status_of(&provider, None, quote).await, 401);
+        for unknown in ["/quote?postcode=00123", "/quote?postcode=1234", "/quote?postcode=", "/quote"] {
+            assert_eq!(status_of(&provider, Some("secret"), unknown).await, 400, "{unknown}");
+        }
+        let stats = provider.stats();
+        assert_eq!(stats.total, 7);
+        assert_eq!(stats.by_status, [(200, 1), (400, 4), (401, 2)].into());
+        provider.stop().await;
+    }
+
+    #[tokio::test]
+    async fn it_can_be_switched_over_http_and_keeps_its_behaviour_when_told_nonsense() {
+        let provider = Provider::start_local(Behaviour::good()).await.unwrap();
+        let upstream = Upstream::new(&provider.addr().to_string(), None, Duration::from_secs(30)).unwrap();
+        let down = br#"{"answer":{"status":503}}"#;
+        upstream.post_json("/control", down.to_vec()).await.unwrap();
+        assert_eq!(status_of(&provider, None, "/quote?postcode=12345").await, 503);
+        for nonsense in ["", "{", r#"{"answer":"bad"}"#, r#"{"answer":{"status":999}}"#, r#"{"slow":1}"#] {
+            let refused = upstream.post_json("/control", nonsense.into()).await.unwrap_err();
+            assert!(matches!(refused, UpstreamError::Status { status: 400, .. }), "{nonsense}: {refused}");
+        }
+        assert_eq!(provider.stats().behaviour, Behaviour::answering(Answer::Status(503)));
+        assert_eq!(provider.stats().since_switch, 1);
+        provider.stop().await;
+    }
+}
