@@ -71,6 +71,10 @@ class Panel:
         except OSError:
             return None
 
+    def http_text(self, path):
+        with urllib.request.urlopen(f"http://{self.http}{path}", timeout=5.0) as answer:
+            return answer.read().decode()
+
     def alive(self):
         return self.process.poll() is None
 
