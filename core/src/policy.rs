@@ -1,0 +1,490 @@
+//! What an operator sets for a breaker. A [`Policy`] that exists is valid.
+
+mod validate;
+
+use std::{fmt, time::Duration};
+
+use crate::{classify::Classification, rate::Rate};
+
+pub use validate::{
+    DURATION_MAX, LAST_MAX, MINIMUM_CALLS_MAX, PERMITTED_CALLS_MAX, RULES_MAX, SPREAD_MAX, TEXT_BYTES_MAX,
+    Violation, WITHIN_MIN,
+};
+
+/// The window of what needs one in a policy without a `within` rule.
+pub const DEFAULT_WINDOW: Duration = Duration::from_secs(60);
+
+/// One condition that trips a breaker. Any rule of a policy trips it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Failures among the counted calls, at `threshold` or above.
+    FailureRate {
+        /// The rate that trips.
+        threshold: Rate,
+        /// Over what.
+        window: Window,
+        /// Counted calls needed before it can trip.
+        minimum_calls: u32,
+    },
+    /// Calls slower than `slower_than` among the counted calls, at `threshold` or above.
+    SlowRate {
+        /// The rate that trips.
+        threshold: Rate,
+        /// A call that takes longer is slow.
+        slower_than: Duration,
+        /// Over what.
+        window: Window,
+        /// Counted calls needed before it can trip.
+        minimum_calls: u32,
+    },
+    /// So many failures, or more.
+    Failures {
+        /// The number that trips.
+        threshold: u32,
+        /// Over what.
+        window: Window,
+    },
+    /// So many failures in a row of one instance, or more.
+    ConsecutiveFailures {
+        /// The number that trips.
+        threshold: u32,
+    },
+}
+
+/// What a rule looks back over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Window {
+    /// The last so much time.
+    Within(Duration),
+    /// The last so many counted calls of each instance.
+    Last(u32),
+}
+
+impl Rule {
+    /// The rule's window; none for consecutive failures.
+    pub const fn window(&self) -> Option<Window> {
+        match self {
+            Self::FailureRate { window, .. }
+            | Self::SlowRate { window, .. }
+            | Self::Failures { window, .. } => Some(*window),
+            Self::ConsecutiveFailures { .. } => None,
+        }
+    }
+
+    /// Counted calls needed before the rule can trip; 0 where it needs none.
+    pub const fn minimum_calls(&self) -> u32 {
+        match self {
+            Self::FailureRate { minimum_calls, .. } | Self::SlowRate { minimum_calls, .. } => *minimum_calls,
+            Self::Failures { .. } | Self::ConsecutiveFailures { .. } => 0,
+        }
+    }
+
+    /// The measure's name, as in metrics and policy files.
+    pub const fn measure(&self) -> &'static str {
+        match self {
+            Self::FailureRate { .. } => "failure_rate",
+            Self::SlowRate { .. } => "slow_rate",
+            Self::Failures { .. } => "failures",
+            Self::ConsecutiveFailures { .. } => "consecutive_failures",
+        }
+    }
+
+    /// The threshold as a number: hundredths of a percent for rates, a count for counts.
+    pub const fn threshold(&self) -> u32 {
+        match self {
+            Self::FailureRate { threshold, .. } | Self::SlowRate { threshold, .. } => threshold.hundredths(),
+            Self::Failures { threshold, .. } | Self::ConsecutiveFailures { threshold } => *threshold,
+        }
+    }
+}
+
+/// What an operator writes. [`Policy::try_new`] makes a policy of it, or says all that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicySpec {
+    /// The policy's name.
+    pub name: String,
+    /// What it is for, for people.
+    pub description: String,
+    /// Whom to page.
+    pub owner: String,
+    /// Where the runbook is.
+    pub runbook: String,
+    /// What callers fall back to.
+    pub degrades_to: String,
+    /// The trip rules.
+    pub trip: Vec<Rule>,
+    /// How long OPEN lasts.
+    pub open: OpenSpec,
+    /// How HALF_OPEN probes.
+    pub half_open: HalfOpenSpec,
+    /// Over how long admission is spread after closing.
+    pub spread: Duration,
+    /// What a quorum needs.
+    pub guard: GuardSpec,
+    /// What counts as a failure.
+    pub classification: Classification,
+    /// The longest retry-after of a dependency that is honoured; zero: none is.
+    pub retry_after_max: Duration,
+    /// What clients do when their server is away.
+    pub on_disconnect: OnDisconnect,
+}
+
+/// How long OPEN lasts: wait x multiplier ^ reopenings, capped, plus jitter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenSpec {
+    /// The first wait.
+    pub wait: Duration,
+    /// What each reopening multiplies the wait with, in hundredths: 200 doubles it.
+    pub multiplier_hundredths: u32,
+    /// The cap of the grown wait.
+    pub max_wait: Duration,
+    /// Up to this share of the wait is added, in hundredths of a percent.
+    pub jitter_hundredths: u32,
+}
+
+/// How HALF_OPEN probes and decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HalfOpenSpec {
+    /// Probes of one period, over all instances together.
+    pub permitted_calls: u32,
+    /// How long a probe may run.
+    pub probe_timeout: Duration,
+    /// How long a period may last once somebody asked; none: max(2 x probe_timeout, 30 s).
+    pub limit: Option<Duration>,
+    /// Non-failed probes that close; none: derived from the lowest failure rate.
+    pub successes_to_close: Option<u32>,
+    /// Failed probes that reopen; none: derived from the lowest failure rate.
+    pub failures_to_open: Option<u32>,
+}
+
+/// What a quorum needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GuardSpec {
+    /// Instances that must have failed before HALF_OPEN reopens, as far as so many are known.
+    pub min_instances: u32,
+}
+
+/// What a client does when its server is away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnDisconnect {
+    /// Its own breaker decides, with the same policy scaled to one instance.
+    #[default]
+    Local,
+    /// Everything passes.
+    Allow,
+    /// Everything is rejected.
+    Deny,
+}
+
+impl Default for PolicySpec {
+    /// The documented defaults: 50 % of at least 20 calls within 10 s, or 90 % of at least 20 within 1 s.
+    fn default() -> Self {
+        let rate = |percent, within| Rule::FailureRate {
+            threshold: Rate::percent(percent).unwrap_or(Rate::ALL),
+            window: Window::Within(Duration::from_secs(within)),
+            minimum_calls: 20,
+        };
+        Self {
+            name: "default".into(),
+            description: String::new(),
+            owner: String::new(),
+            runbook: String::new(),
+            degrades_to: String::new(),
+            trip: vec![rate(50, 10), rate(90, 1)],
+            open: OpenSpec::default(),
+            half_open: HalfOpenSpec::default(),
+            spread: Duration::from_secs(2),
+            guard: GuardSpec::default(),
+            classification: Classification::default(),
+            retry_after_max: Duration::from_secs(300),
+            on_disconnect: OnDisconnect::Local,
+        }
+    }
+}
+
+impl Default for OpenSpec {
+    fn default() -> Self {
+        Self {
+            wait: Duration::from_secs(5),
+            multiplier_hundredths: 200,
+            max_wait: Duration::from_secs(60),
+            jitter_hundredths: 1_000,
+        }
+    }
+}
+
+impl Default for HalfOpenSpec {
+    fn default() -> Self {
+        Self {
+            permitted_calls: 5,
+            probe_timeout: Duration::from_secs(10),
+            limit: None,
+            successes_to_close: None,
+            failures_to_open: None,
+        }
+    }
+}
+
+impl Default for GuardSpec {
+    fn default() -> Self {
+        Self { min_instances: 2 }
+    }
+}
+
+/// A valid policy, and its revision.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    spec: PolicySpec,
+    revision: u64,
+    verdict: Verdict,
+}
+
+/// What decides a half-open period, derived from the policy alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Failed probes that reopen, before the number of known instances is looked at.
+    pub failures_to_open: u32,
+    /// Non-failed probes that close.
+    pub successes_to_close: u32,
+    /// Slow probes that reopen, and non-slow ones needed to close; none without a slow rule.
+    pub slow: Option<SlowVerdict>,
+}
+
+/// The slow part of a [`Verdict`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlowVerdict {
+    /// Slow probes that reopen.
+    pub to_open: u32,
+    /// Probes that were not slow needed to close.
+    pub fast_to_close: u32,
+}
+
+impl Policy {
+    /// Makes a policy.
+    ///
+    /// # Errors
+    /// All that is wrong with the spec, each with its place, the wrong value and a remedy.
+    pub fn try_new(spec: PolicySpec, revision: u64) -> Result<Self, Vec<Violation>> {
+        let violations = validate::violations(&spec);
+        if !violations.is_empty() {
+            return Err(violations);
+        }
+        let verdict = Verdict::of(&spec);
+        Ok(Self { spec, revision, verdict })
+    }
+
+    /// What the operator wrote.
+    pub const fn spec(&self) -> &PolicySpec {
+        &self.spec
+    }
+
+    /// Grows with each change.
+    pub const fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The policy's name.
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    /// What decides a half-open period.
+    pub const fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+
+    /// What is allowed but probably not meant: rules that cannot trip, or that trip on noise.
+    pub fn warnings(&self) -> Vec<Violation> {
+        validate::warnings(&self.spec)
+    }
+
+    /// A call that takes longer than this is slow; none without a slow rule.
+    pub fn slower_than(&self) -> Option<Duration> {
+        self.spec.trip.iter().find_map(|rule| match rule {
+            Rule::SlowRate { slower_than, .. } => Some(*slower_than),
+            _ => None,
+        })
+    }
+
+    /// The longest `within`; [`DEFAULT_WINDOW`] for a policy that has none.
+    pub fn window(&self) -> Duration {
+        self.withins().max().unwrap_or(DEFAULT_WINDOW)
+    }
+
+    /// The size of the ring of last calls, if a rule looks at one.
+    pub fn last(&self) -> Option<u32> {
+        self.spec.trip.iter().find_map(|rule| match rule.window() {
+            Some(Window::Last(size)) => Some(size),
+            _ => None,
+        })
+    }
+
+    /// The windows in time.
+    pub(crate) fn withins(&self) -> impl Iterator<Item = Duration> + '_ {
+        self.spec.trip.iter().filter_map(|rule| match rule.window() {
+            Some(Window::Within(span)) => Some(span),
+            _ => None,
+        })
+    }
+
+    /// How long a half-open period may last once somebody asked.
+    pub fn half_open_limit(&self) -> Duration {
+        let spec = &self.spec.half_open;
+        spec.limit.unwrap_or_else(|| (spec.probe_timeout * 2).max(Duration::from_secs(30)))
+    }
+
+    /// The wait of an opening after `reopenings` reopenings, capped, without jitter.
+    pub(crate) fn open_wait(&self, reopenings: u32) -> Duration {
+        let open = &self.spec.open;
+        let cap = open.max_wait.as_millis();
+        let mut wait = open.wait.as_millis();
+        for _ in 0..reopenings {
+            if wait >= cap || open.multiplier_hundredths == 100 {
+                break;
+            }
+            wait = wait * u128::from(open.multiplier_hundredths) / 100;
+        }
+        Duration::from_millis(u64::try_from(wait.min(cap)).unwrap_or(u64::MAX))
+    }
+
+    /// The same policy for the breaker of one client that is cut off: `minimum_calls` and `failures` are divided
+    /// by the instances that were active, not under 10 and 3, and never above the policy's own.
+    pub fn scaled_to_one_of(&self, active_instances: u32) -> Self {
+        let share = |whole: u32, least: u32| whole.div_ceil(active_instances.max(1)).max(least).min(whole);
+        let mut scaled = self.clone();
+        for rule in &mut scaled.spec.trip {
+            match rule {
+                Rule::FailureRate { minimum_calls, .. } | Rule::SlowRate { minimum_calls, .. } => {
+                    *minimum_calls = share(*minimum_calls, 10);
+                }
+                Rule::Failures { threshold, .. } => *threshold = share(*threshold, 3),
+                Rule::ConsecutiveFailures { .. } => {}
+            }
+        }
+        scaled
+    }
+}
+
+impl Verdict {
+    /// With k permitted calls: failures_to_open is the least part of k at the lowest failure rate, slow likewise;
+    /// k - failures_to_open + 1 close. Without a rate rule one failure reopens and all must succeed.
+    fn of(spec: &PolicySpec) -> Self {
+        let permitted = spec.half_open.permitted_calls;
+        let lowest = |rate: fn(&Rule) -> Option<Rate>| {
+            let lowest = spec.trip.iter().filter_map(rate).min();
+            lowest.map(|rate| u32::try_from(rate.least_of(permitted.into())).unwrap_or(permitted))
+        };
+        let derived = lowest(|rule| match rule {
+            Rule::FailureRate { threshold, .. } => Some(*threshold),
+            _ => None,
+        });
+        let slow = lowest(|rule| match rule {
+            Rule::SlowRate { threshold, .. } => Some(*threshold),
+            _ => None,
+        });
+        // One that is set bounds the one that is derived: together they may not exceed permitted + 1.
+        let set = &spec.half_open;
+        let derived = derived.unwrap_or(1);
+        let failures_to_open = match (set.failures_to_open, set.successes_to_close) {
+            (Some(failures), _) => failures,
+            (None, Some(successes)) => derived.min(permitted + 1 - successes.min(permitted)),
+            (None, None) => derived,
+        };
+        let successes_to_close =
+            set.successes_to_close.unwrap_or(permitted + 1 - failures_to_open.min(permitted));
+        Self {
+            failures_to_open,
+            successes_to_close,
+            slow: slow.map(|to_open| SlowVerdict {
+                to_open,
+                fast_to_close: (permitted + 1 - to_open.min(permitted)).min(successes_to_close),
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FailureRate { threshold, window, minimum_calls } => {
+                write!(f, "failure rate >= {threshold} of at least {minimum_calls} calls {window}")
+            }
+            Self::SlowRate { threshold, slower_than, window, minimum_calls } => {
+                let slower_than = crate::explain::Span(*slower_than);
+                write!(
+                    f,
+                    "slow rate >= {threshold} (over {slower_than}) of at least {minimum_calls} calls {window}"
+                )
+            }
+            Self::Failures { threshold, window } => write!(f, "failures >= {threshold} {window}"),
+            Self::ConsecutiveFailures { threshold } => write!(f, "consecutive failures >= {threshold}"),
+        }
+    }
+}
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Within(span) => write!(f, "in {}", crate::explain::Span(*span)),
+            Self::Last(size) => write!(f, "in the last {size} of each instance"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(trip: Vec<Rule>, half_open: HalfOpenSpec) -> Verdict {
+        Policy::try_new(PolicySpec { trip, half_open, ..PolicySpec::default() }, 1).unwrap().verdict()
+    }
+
+    fn rate(percent: u32) -> Rule {
+        Rule::FailureRate {
+            threshold: Rate::percent(percent).unwrap(),
+            window: Window::Last(100),
+            minimum_calls: 1,
+        }
+    }
+
+    #[test]
+    fn the_verdict_is_certain_as_early_as_it_can_be() {
+        let permitted = |permitted_calls| HalfOpenSpec { permitted_calls, ..HalfOpenSpec::default() };
+        let numbers = |v: Verdict| (v.failures_to_open, v.successes_to_close);
+        assert_eq!(numbers(verdict(vec![rate(50)], permitted(5))), (3, 3));
+        assert_eq!(numbers(verdict(vec![rate(50), rate(20)], permitted(10))), (2, 9));
+        assert_eq!(numbers(verdict(vec![Rule::ConsecutiveFailures { threshold: 5 }], permitted(3))), (1, 3));
+        let set = HalfOpenSpec { successes_to_close: Some(2), ..permitted(3) };
+        assert_eq!(numbers(verdict(vec![rate(100)], set)), (2, 2));
+        let set = HalfOpenSpec { failures_to_open: Some(1), ..permitted(3) };
+        assert_eq!(numbers(verdict(vec![rate(50)], set)), (1, 3));
+    }
+
+    #[test]
+    fn a_wait_grows_with_each_reopening_up_to_its_cap() {
+        let policy = Policy::try_new(PolicySpec::default(), 1).unwrap();
+        let waits: Vec<u64> = (0..6).map(|n| policy.open_wait(n).as_secs()).collect();
+        assert_eq!(waits, [5, 10, 20, 40, 60, 60]);
+        assert_eq!(policy.open_wait(u32::MAX).as_secs(), 60);
+    }
+
+    #[test]
+    fn a_scaled_policy_is_never_laxer_than_its_share_nor_stricter_than_noise() {
+        let spec = PolicySpec {
+            trip: vec![
+                Rule::FailureRate { threshold: Rate::ALL, window: Window::Last(200), minimum_calls: 200 },
+                Rule::Failures { threshold: 50, window: Window::Last(200) },
+                Rule::Failures { threshold: 2, window: Window::Last(200) },
+            ],
+            ..PolicySpec::default()
+        };
+        let policy = Policy::try_new(spec, 1).unwrap();
+        let numbers = |active| {
+            let scaled = policy.scaled_to_one_of(active);
+            scaled.spec.trip.iter().map(|r| r.minimum_calls().max(r.threshold() % 10_000)).collect::<Vec<_>>()
+        };
+        assert_eq!(numbers(1), [200, 50, 2]);
+        assert_eq!(numbers(8), [25, 7, 2]);
+        assert_eq!(numbers(1000), [10, 3, 2]);
+    }
+}
