@@ -39,7 +39,7 @@ impl Geometry {
 
     /// Whether outcomes of `at` have left the longest window by `now`.
     pub(crate) const fn is_past(&self, at: Timestamp, now: Timestamp) -> bool {
-        self.index(at) + self.buckets <= self.index(now)
+        self.index(now).saturating_sub(self.index(at)) >= self.buckets
     }
 }
 
@@ -71,7 +71,9 @@ impl Ring {
         let buckets = (millis(span) / geometry.width_ms).max(1);
         let newest = geometry.index(now);
         let mut sum = Counts::default();
-        for &(_, counts) in self.buckets.iter().rev().take_while(|&&(index, _)| index + buckets > newest) {
+        for &(_, counts) in
+            self.buckets.iter().rev().take_while(|&&(index, _)| newest.saturating_sub(index) < buckets)
+        {
             sum.add(counts);
         }
         sum
@@ -88,7 +90,8 @@ impl Ring {
 
     fn prune(&mut self, geometry: &Geometry, now: Timestamp) {
         let newest = geometry.index(now);
-        while self.buckets.front().is_some_and(|&(index, _)| index + geometry.buckets <= newest) {
+        while self.buckets.front().is_some_and(|&(index, _)| newest.saturating_sub(index) >= geometry.buckets)
+        {
             self.buckets.pop_front();
         }
     }

@@ -1,0 +1,5 @@
+//! The rules through their public doors.
+
+mod regressions;
+#[allow(dead_code, reason = "each module uses its part of it")]
+mod world;
