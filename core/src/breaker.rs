@@ -120,7 +120,7 @@ impl Breaker {
             State::Closed(closed) => closed.unjudged.then_some(self.seen),
             State::MetricsOnly(only) => only.would_open.map(|_| self.sweep_at),
             State::HalfOpen(half_open) => {
-                let flip = (half_open.shown.available != (half_open.places(self.members.known()) > 0))
+                let flip = (half_open.shown.available != (half_open.places() > 0))
                     .then(|| half_open.shown.at.plus(AVAILABILITY_INTERVAL));
                 [half_open.first_lease_end(), half_open.limit_at(), flip].into_iter().flatten().min()
             }
@@ -240,7 +240,7 @@ impl Breaker {
     /// The last step of every call: what watchers see of the availability of probes follows what is true.
     fn finish(&mut self, change: Option<Change>, at: Moment) -> Option<Change> {
         let State::HalfOpen(half_open) = &mut self.state else { return change };
-        let available = half_open.places(self.members.known()) > 0;
+        let available = half_open.places() > 0;
         let shown = half_open.shown;
         if change.is_some() {
             half_open.shown = Shown { available, at: at.now };
@@ -283,7 +283,7 @@ impl Breaker {
             State::ForcedOpen(forced) => rejected(RejectionReason::ForcedOpen, until(forced.until)),
             State::HalfOpen(half_open) => {
                 let known = self.members.known();
-                if half_open.places(known) == 0 || !half_open.may_probe(slot, known) {
+                if half_open.places() == 0 || !half_open.may_probe(slot, known) {
                     let next = half_open.first_lease_end().or(half_open.limit_at());
                     return rejected(RejectionReason::ProbesTaken, until(next));
                 }
@@ -360,11 +360,10 @@ impl Breaker {
                         if entry.outcomes.counted() > 0 { Reported::UnknownProbe } else { Reported::Counted };
                     return (known, change);
                 };
-                if half_open.take(id, slot).is_none() {
+                if !half_open.take_back(id, slot, entry.outcomes, self.members.known()) {
                     return (Reported::UnknownProbe, change);
                 }
                 half_open.retry_at = half_open.retry_at.max(retry_at);
-                half_open.record(slot, entry.outcomes, at.now);
                 let change = change.or_else(|| self.pass_verdict(at));
                 (Reported::Counted, change)
             }

@@ -62,6 +62,8 @@ pub(crate) struct HalfOpen {
     pub(crate) tally: ProbeTally,
     succeeded_by: Vec<Slot>,
     failed_by: Vec<Slot>,
+    /// Failed probes whose place came back.
+    returned: u32,
     /// Since when the limit runs: a lease is out or an outcome has come in.
     asked_since: Option<Timestamp>,
     /// The latest instant that a dependency asked to wait for.
@@ -87,18 +89,17 @@ impl HalfOpen {
             tally: ProbeTally { permitted, ..ProbeTally::default() },
             succeeded_by: Vec::new(),
             failed_by: Vec::new(),
+            returned: 0,
             asked_since: None,
             retry_at: None,
             shown: Shown { available: true, at: now },
         }
     }
 
-    /// Places for another probe. Ignored and abandoned probes came back; until a quorum of instances failed, so does
-    /// the place of a failed one, so that whoever asks first does not decide alone.
-    pub(crate) fn places(&self, known: u32) -> u32 {
+    /// Places for another probe. Ignored and abandoned probes came back, and so did failed ones of too few instances.
+    pub(crate) fn places(&self) -> u32 {
         let out = u32::try_from(self.leases.len()).unwrap_or(u32::MAX);
-        let returned = self.tally.failed.min(self.quorum(known) - 1);
-        let used = out + self.tally.succeeded + (self.tally.failed - returned);
+        let used = out + self.tally.succeeded + (self.tally.failed - self.returned);
         // Leases never exceed the permitted calls, whatever came back.
         self.tally.permitted.saturating_sub(used)
     }
@@ -119,31 +120,26 @@ impl HalfOpen {
         self.asked_since.get_or_insert(now);
     }
 
-    /// Takes a lease back, if this instance holds it.
-    pub(crate) fn take(&mut self, id: ProbeId, slot: Slot) -> Option<Lease> {
-        let place = self.leases.iter().position(|lease| lease.id == id && lease.slot == slot)?;
-        let lease = self.leases.swap_remove(place);
-        self.rest();
-        Some(lease)
-    }
-
-    /// Takes the outcome of a probe in. One that says nothing leaves its place to another.
-    pub(crate) fn record(&mut self, slot: Slot, outcomes: Outcomes, now: Timestamp) {
-        let by = if outcomes.failures > 0 {
+    /// Takes a lease back with the outcome of its probe, if this instance holds it. An outcome that says nothing
+    /// leaves the place to another, and so does a failure while fewer instances failed than a quorum: whoever asks
+    /// first does not decide alone.
+    pub(crate) fn take_back(&mut self, id: ProbeId, slot: Slot, outcomes: Outcomes, known: u32) -> bool {
+        let Some(place) = self.leases.iter().position(|lease| lease.id == id && lease.slot == slot) else {
+            return false;
+        };
+        self.leases.swap_remove(place);
+        if outcomes.failures > 0 {
             self.tally.failed += 1;
             self.tally.slow += u32::from(outcomes.slow_failures > 0);
-            &mut self.failed_by
+            note(&mut self.failed_by, slot);
+            self.returned += u32::from(!self.agree(known));
         } else if outcomes.successes > 0 {
             self.tally.succeeded += 1;
             self.tally.slow += u32::from(outcomes.slow_successes > 0);
-            &mut self.succeeded_by
-        } else {
-            return;
-        };
-        if !by.contains(&slot) {
-            by.push(slot);
+            note(&mut self.succeeded_by, slot);
         }
-        self.asked_since.get_or_insert(now);
+        self.rest();
+        true
     }
 
     /// Ends the leases whose client is gone.
@@ -161,8 +157,7 @@ impl HalfOpen {
         let quorum = self.quorum(known);
         let failures_to_open =
             if is_sole(known) { rule.failures_to_open } else { rule.failures_to_open.min(known).max(quorum) };
-        let agree = u32::try_from(self.failed_by.len()).unwrap_or(u32::MAX) >= quorum;
-        if failed >= failures_to_open && agree {
+        if failed >= failures_to_open && self.agree(known) {
             return Some(Verdict::Failed { needed: failures_to_open });
         }
         if let Some(slow_rule) = rule.slow
@@ -205,9 +200,20 @@ impl HalfOpen {
         }
     }
 
+    /// Whether as many instances failed as must have before it reopens.
+    fn agree(&self, known: u32) -> bool {
+        u32::try_from(self.failed_by.len()).unwrap_or(u32::MAX) >= self.quorum(known)
+    }
+
     /// Instances that must have failed before it reopens.
     fn quorum(&self, known: u32) -> u32 {
         self.policy.spec().guard.min_instances.min(known).max(1)
+    }
+}
+
+fn note(slots: &mut Vec<Slot>, slot: Slot) {
+    if !slots.contains(&slot) {
+        slots.push(slot);
     }
 }
 

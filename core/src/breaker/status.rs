@@ -89,9 +89,7 @@ impl Breaker {
         let (admission, over) = match &self.state {
             State::Closed(_) => (Admission::Allow, None),
             State::Open(_) => (Admission::Reject, None),
-            State::HalfOpen(half_open) if half_open.places(self.members.known()) > 0 => {
-                (Admission::Probe, None)
-            }
+            State::HalfOpen(half_open) if half_open.places() > 0 => (Admission::Probe, None),
             State::HalfOpen(_) => (Admission::Reject, None),
             State::ForcedOpen(forced) => {
                 (Admission::Reject, over(OverrideKind::ForcedOpen, &forced.hand, forced.until, false))
