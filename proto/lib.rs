@@ -5,11 +5,14 @@ pub mod convert;
 
 // The modules nest as the packages do: generated code refers from one to the other by that path.
 mod panelboard {
+    #[allow(unreachable_pub)]
     pub mod v1 {
         #![allow(missing_docs, unreachable_pub, clippy::all)]
         tonic::include_proto!("panelboard.v1");
     }
+    #[allow(unreachable_pub)]
     pub mod store {
+        #[allow(unreachable_pub)]
         pub mod v1 {
             #![allow(missing_docs, unreachable_pub, clippy::all)]
             tonic::include_proto!("panelboard.store.v1");

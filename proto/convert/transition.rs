@@ -1,7 +1,7 @@
 //! Transitions.
 
 use panelboard_core::{
-    Explanation, OpenWait, OverrideKind, ProbeTally, Reason, Rule, StateKind, Transition, Window,
+    OpenWait, OverrideKind, ProbeTally, Reason, Rule, StateKind, Transition, Why, Window,
 };
 
 use super::{duration_to_wire, wall_to_wire};
@@ -56,7 +56,7 @@ pub fn transition_to_wire(transition: &Transition, unix_ms: u64) -> v1::Transiti
         generation: Some(transition.generation.into()),
         time: Some(wall_to_wire(unix_ms)),
         reason: reason.into(),
-        explanation: Explanation(transition).to_string(),
+        explanation: Why(transition).to_string(),
         crossing,
         probes,
         wait: transition.wait.map(wait_to_wire),

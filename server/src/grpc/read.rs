@@ -1,0 +1,96 @@
+//! Looking: GetBreaker, ListBreakers, ListTransitions. None of them takes a probe or makes a breaker.
+
+use panelboard_core::BreakerName;
+use panelboard_proto::{
+    convert::{Times, status_to_wire},
+    v1,
+};
+use tonic::Status;
+
+use super::{BreakerApi, validate::Violations};
+use crate::history;
+
+pub(super) fn get_breaker(
+    api: &BreakerApi,
+    request: &v1::GetBreakerRequest,
+) -> Result<v1::GetBreakerResponse, Status> {
+    let registry = &api.registry;
+    let name = one_name(&request.breaker)?;
+    let slot = registry.look_up(&name)?;
+    Ok(crate::view::breaker(registry, &slot))
+}
+
+pub(super) fn list_breakers(
+    api: &BreakerApi,
+    request: &v1::ListBreakersRequest,
+) -> Result<v1::ListBreakersResponse, Status> {
+    let registry = &api.registry;
+    let mut wrong = Violations::default();
+    let size = wrong.page_size(request.page_size, &registry.limits);
+    let pattern = match request.pattern.as_str() {
+        "" => None,
+        text => wrong.pattern("pattern", text),
+    };
+    // A page token is the last name of the page before.
+    let after = match request.page_token.as_str() {
+        "" => None,
+        text => wrong.name("page_token", text),
+    };
+    wrong.into_result()?;
+
+    let mut names = registry.names(pattern.as_ref());
+    names.retain(|name| after.as_ref().is_none_or(|after| name > after));
+    let next_page_token =
+        if names.len() > size { names[size - 1].as_str().to_string() } else { String::new() };
+    names.truncate(size);
+    let status = |name: &BreakerName| {
+        let after = registry.look(&registry.find(name)?);
+        let last = after.last.as_deref().cloned();
+        Some(status_to_wire(name.as_str(), &after.status, last, false, Times::LeftFrom(after.now)))
+    };
+    Ok(v1::ListBreakersResponse { breakers: names.iter().filter_map(status).collect(), next_page_token })
+}
+
+pub(super) fn list_transitions(
+    api: &BreakerApi,
+    request: &v1::ListTransitionsRequest,
+) -> Result<v1::ListTransitionsResponse, Status> {
+    let registry = &api.registry;
+    let mut wrong = Violations::default();
+    let name = wrong.name("breaker", &request.breaker);
+    let size = wrong.page_size(request.page_size, &registry.limits);
+    // A page token is when the last incident of the page before began.
+    let before = match request.page_token.as_str() {
+        "" => u64::MAX,
+        text => text.parse().unwrap_or_else(|_| {
+            wrong.add("page_token", format!("{text:?} is not a token of this method"));
+            0
+        }),
+    };
+    wrong.into_result()?;
+    let Some(name) = name else { return Err(Status::internal("a name was lost")) };
+
+    let slot = registry.look_up(&name)?;
+    registry.look(&slot);
+    let incidents: Vec<_> = {
+        let mut cell = slot.lock();
+        history::prune(&mut cell.incidents, registry.clock.unix_ms(), &registry.limits);
+        let older = cell.incidents.iter().rev().filter(|incident| history::opened_unix_ms(incident) < before);
+        older.take(size + 1).cloned().collect()
+    };
+    let more = incidents.len() > size;
+    let page = &incidents[..incidents.len().min(size)];
+    let next_page_token = match page.last() {
+        Some(last) if more => history::opened_unix_ms(last).to_string(),
+        _ => String::new(),
+    };
+    let incidents = page.iter().map(|incident| (**incident).clone()).collect();
+    Ok(v1::ListTransitionsResponse { incidents, next_page_token })
+}
+
+fn one_name(text: &str) -> Result<BreakerName, Status> {
+    let mut wrong = Violations::default();
+    let name = wrong.name("breaker", text);
+    wrong.into_result()?;
+    name.ok_or_else(|| Status::internal("a name was lost"))
+}

@@ -1,0 +1,71 @@
+//! Report.
+
+use panelboard_core::Reported;
+use panelboard_proto::{
+    convert::{Times, status_to_wire},
+    v1,
+};
+use tonic::Status;
+
+use super::{
+    BreakerApi, errors,
+    errors::reason,
+    validate::{Identity, Violations},
+};
+
+pub(super) fn report(api: &BreakerApi, request: &v1::ReportRequest) -> Result<v1::ReportResponse, Status> {
+    let registry = &api.registry;
+    let limits = &registry.limits;
+    if request.entries.len() > limits.entries_per_report {
+        let (n, most) = (request.entries.len(), limits.entries_per_report);
+        let message = format!("{n} entries, {most} are allowed: split the report");
+        return Err(errors::exhausted(reason::TOO_MANY_ENTRIES, "entries_per_report", message));
+    }
+    // Nothing is counted unless everything is well formed.
+    let mut wrong = Violations::default();
+    let identity = wrong.client(request.client.as_ref(), limits);
+    let names: Vec<_> =
+        request.entries.iter().enumerate().map(|(at, entry)| wrong.entry(at, entry, limits)).collect();
+    wrong.into_result()?;
+
+    let results = request.entries.iter().zip(names);
+    let results = results.filter_map(|(entry, name)| Some(take(api, &identity, entry, &name?))).collect();
+    Ok(v1::ReportResponse { results, tick: registry.clock.now().as_millis() })
+}
+
+fn take(
+    api: &BreakerApi,
+    identity: &Identity,
+    entry: &v1::ReportEntry,
+    name: &panelboard_core::BreakerName,
+) -> v1::ReportResult {
+    let slot = match api.registry.find_or_make(name) {
+        Ok(slot) => slot,
+        Err(missing) => {
+            let (code, reason) = errors::entry_code(&missing);
+            let error =
+                v1::EntryError { code: code.into(), reason: reason.into(), message: missing.to_string() };
+            return v1::ReportResult { error: Some(error), ..v1::ReportResult::default() };
+        }
+    };
+    let (reported, after) = api.registry.report(&slot, identity.caller(), entry);
+    let times = Times::LeftFrom(after.now);
+    let last = after.last.as_deref().cloned();
+    v1::ReportResult {
+        result: result_to_wire(reported).into(),
+        status: Some(status_to_wire(name.as_str(), &after.status, last, false, times)),
+        progress: after.progress,
+        error: None,
+    }
+}
+
+const fn result_to_wire(reported: Reported) -> v1::EntryResult {
+    match reported {
+        Reported::Counted => v1::EntryResult::Counted,
+        Reported::StaleGeneration => v1::EntryResult::StaleGeneration,
+        Reported::UnknownProbe => v1::EntryResult::UnknownProbe,
+        Reported::Duplicate => v1::EntryResult::Duplicate,
+        Reported::TooOld => v1::EntryResult::TooOld,
+        Reported::NotRecorded => v1::EntryResult::NotRecorded,
+    }
+}

@@ -1,0 +1,264 @@
+//! Watch: one task per stream, which reads what its subscriber is owed and writes it when the client can take it.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use panelboard_core::{BreakerName, Pattern};
+use panelboard_proto::{
+    convert::{duration_to_wire, policy_to_wire},
+    v1::{self, watch_response::Event},
+};
+use rand::RngExt;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep_until, timeout},
+};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
+
+use super::{
+    BreakerApi, Watching, errors,
+    errors::reason,
+    validate::{Identity, Violations},
+};
+use crate::{
+    hub::{Owed, Selection, Start, Subscriber, Value},
+    registry::Missing,
+    slot::Slot,
+};
+
+/// What was delivered stays FRESH for so long without another message.
+const TTL: Duration = Duration::from_secs(10);
+/// The same when the server ends: long enough to find another, or the same one restarted.
+const DRAIN_TTL: Duration = Duration::from_secs(30);
+/// Between bookmarks, with 20 % of it more or less so that streams do not beat in time.
+const BOOKMARK: Duration = Duration::from_secs(3);
+/// A stream that cannot take one message for so long is ended.
+const STUCK: Duration = Duration::from_secs(10);
+/// Messages between the task and the connection.
+const IN_FLIGHT: usize = 16;
+
+pub(super) async fn watch(api: &BreakerApi, request: v1::WatchRequest) -> Result<Watching, Status> {
+    if api.drain.has_started() {
+        return Err(errors::draining());
+    }
+    let limits = &api.registry.limits;
+    if request.breakers.len() > limits.names_per_watch {
+        let (n, most) = (request.breakers.len(), limits.names_per_watch);
+        let message =
+            format!("{n} names and patterns, {most} are allowed: use a pattern, or several streams");
+        return Err(errors::exhausted(reason::TOO_MANY_NAMES, "names_per_watch", message));
+    }
+    let mut wrong = Violations::default();
+    let identity = wrong.client(request.client.as_ref(), limits);
+    if request.breakers.is_empty() {
+        wrong.add("breakers", "is empty: name breakers, or give the pattern \"**\"");
+    }
+    let patterns: Vec<Pattern> = request
+        .breakers
+        .iter()
+        .enumerate()
+        .filter_map(|(at, text)| wrong.pattern(&format!("breakers[{at}]"), text))
+        .collect();
+    wrong.into_result()?;
+
+    // Naming a breaker makes it, if a policy's pattern matches.
+    let selection = Selection::new(patterns);
+    let missing: Vec<Missing> =
+        selection.names().filter_map(|name| api.registry.find_or_make(name).err()).collect();
+    // What exists by now must be in the snapshot.
+    api.hub.reached(api.registry.outbox.position()).await;
+    let (subscriber, start) = api.hub.subscribe(selection, &request.resume)?;
+
+    let (sender, receiver) = mpsc::channel(IN_FLIGHT);
+    let stream = Stream {
+        api: api.clone(),
+        subscriber,
+        sender,
+        identity,
+        attended: HashMap::new(),
+        policies: HashMap::new(),
+        missing: HashSet::new(),
+    };
+    tokio::spawn(stream.run(start, missing));
+    Ok(Box::pin(ReceiverStream::new(receiver)))
+}
+
+/// One open stream. Dropping it closes the subscription.
+struct Stream {
+    api: BreakerApi,
+    subscriber: Arc<Subscriber>,
+    sender: mpsc::Sender<Result<v1::WatchResponse, Status>>,
+    identity: Identity,
+    /// Breakers that this stream has delivered: its instance is known to them.
+    attended: HashMap<BreakerName, Arc<Slot>>,
+    /// The revision of each breaker's policy that this stream has delivered.
+    policies: HashMap<BreakerName, (String, u64)>,
+    /// Names that were told not to exist.
+    missing: HashSet<BreakerName>,
+}
+
+/// The stream is over: its client is gone, or it could not take a message for too long.
+struct Over;
+
+impl Stream {
+    async fn run(mut self, start: Start, missing: Vec<Missing>) {
+        let drain = self.api.drain.clone();
+        let grace = tokio::select! {
+            Over = self.serve(start, missing) => return,
+            grace = drain.started() => grace,
+        };
+        self.end(grace).await;
+    }
+
+    async fn serve(&mut self, start: Start, missing: Vec<Missing>) -> Over {
+        match self.try_serve(start, missing).await {
+            Ok(never) => match never {},
+            Err(over) => over,
+        }
+    }
+
+    async fn try_serve(
+        &mut self,
+        start: Start,
+        missing: Vec<Missing>,
+    ) -> Result<std::convert::Infallible, Over> {
+        let resumed = start == Start::Resumed;
+        self.send(Event::Started(v1::Started { tick: self.tick(), resumed, epoch: self.api.registry.epoch }))
+            .await?;
+        if let Start::Reset { reason } = start {
+            self.send(Event::Reset(v1::Reset { reason: reason.into() })).await?;
+        }
+        for missing in missing {
+            if let Missing::NotFound { name, nearest } = missing {
+                self.missing.insert(name.clone());
+                let nearest = nearest.unwrap_or_default();
+                self.send(Event::NotFound(v1::NotFound { name: name.as_str().into(), nearest })).await?;
+            } else if let Missing::TooMany { name, .. } = &missing {
+                let unavailable = v1::Unavailable { name: name.as_str().into(), reason: missing.to_string() };
+                self.send(Event::Unavailable(unavailable)).await?;
+            }
+        }
+        let mut complete = false;
+        let mut bookmark_at = Instant::now();
+        loop {
+            let position = match self.api.hub.owed(&self.subscriber) {
+                Owed::Values(values) => {
+                    for (name, value) in values {
+                        self.deliver(name, value).await?;
+                    }
+                    continue;
+                }
+                Owed::Nothing { position } => position,
+            };
+            if !complete || Instant::now() >= bookmark_at {
+                let (tick, ttl, resume) = (self.tick(), Some(duration_to_wire(TTL)), self.token(position));
+                let event = if complete {
+                    Event::Bookmark(v1::Bookmark { tick, ttl, resume })
+                } else {
+                    Event::SnapshotComplete(v1::SnapshotComplete { tick, ttl, resume })
+                };
+                complete = true;
+                self.send(event).await?;
+                let jitter = rand::rng().random_range(0.8..=1.2);
+                bookmark_at = Instant::now() + BOOKMARK.mul_f64(jitter);
+            }
+            tokio::select! {
+                () = self.subscriber.rung() => {}
+                () = sleep_until(bookmark_at) => {}
+                () = self.sender.closed() => return Err(Over),
+            }
+        }
+    }
+
+    async fn deliver(&mut self, name: BreakerName, value: Value) -> Result<(), Over> {
+        match value {
+            Value::Live { status, policy } => {
+                self.attend(&name);
+                let mut status = v1::BreakerStatus::clone(&status);
+                let key = (policy.name().to_string(), policy.revision());
+                if self.policies.get(&name) != Some(&key) {
+                    status.policy = Some(policy_to_wire(&policy));
+                    self.policies.insert(name.clone(), key);
+                }
+                self.missing.remove(&name);
+                self.send(Event::Status(status)).await
+            }
+            Value::Deleted { version } => {
+                self.policies.remove(&name);
+                self.attended.remove(&name);
+                let version = Some(version.into());
+                self.send(Event::Deleted(v1::Deleted { name: name.as_str().into(), version })).await
+            }
+        }
+    }
+
+    /// The instance is known to each breaker that its stream delivers.
+    fn attend(&mut self, name: &BreakerName) {
+        let Some(slot) = self.api.registry.find(name) else { return };
+        let is_new = self.attended.get(name).is_none_or(|attended| !Arc::ptr_eq(attended, &slot));
+        if is_new {
+            self.api.registry.watch_started(&slot, self.identity.caller());
+            self.attended.insert(name.clone(), slot);
+        }
+    }
+
+    /// Ends the stream with a hint, at a moment of its own within the grace.
+    async fn end(mut self, grace: Duration) {
+        let part = rand::rng().random_range(0.0..0.5);
+        tokio::time::sleep(grace.mul_f64(part)).await;
+        // What is owed is delivered first, so that the last token says the truth.
+        let position = loop {
+            match self.api.hub.owed(&self.subscriber) {
+                Owed::Nothing { position } => break position,
+                Owed::Values(values) => {
+                    for (name, value) in values {
+                        if self.deliver(name, value).await.is_err() {
+                            return;
+                        }
+                    }
+                }
+            }
+        };
+        let draining = v1::Draining {
+            tick: self.tick(),
+            ttl: Some(duration_to_wire(DRAIN_TTL)),
+            reconnect_after: Some(duration_to_wire(grace / 2)),
+            resume: self.token(position),
+        };
+        // Whether it arrives or not, the stream is over.
+        let _ = self.send(Event::Draining(draining)).await;
+    }
+
+    async fn send(&self, event: Event) -> Result<(), Over> {
+        let message = Ok(v1::WatchResponse { event: Some(event) });
+        match timeout(STUCK, self.sender.send(message)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(Over),
+            Err(_) => {
+                tracing::info!(stuck_for = ?STUCK, "a watch could not take a message: ended");
+                Err(Over)
+            }
+        }
+    }
+
+    fn tick(&self) -> u64 {
+        self.api.registry.clock.now().as_millis()
+    }
+
+    fn token(&self, position: u64) -> prost::bytes::Bytes {
+        self.api.hub.token(&self.subscriber, position).encode().into()
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.api.hub.unsubscribe(&self.subscriber);
+        for slot in self.attended.values() {
+            self.api.registry.watch_ended(slot, self.identity.caller());
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! HTTP for machines that look and for people with a browser: `/metrics`, `/healthz`, `/readyz`, `/breakers`. It only
+//! reads.
+
+mod breakers;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    extract::State,
+    http::{StatusCode, header},
+    response::IntoResponse,
+    routing::get,
+};
+use tokio::net::TcpListener;
+
+use crate::{
+    drain::Drain, grpc::rpcs::Rpcs, hub::Hub, metrics::Exporter, persist::Persist, registry::Registry,
+};
+
+/// What the pages show.
+#[derive(Clone, Debug)]
+pub(crate) struct Pages {
+    /// The breakers.
+    pub(crate) registry: Arc<Registry>,
+    /// The watchers.
+    pub(crate) hub: Arc<Hub>,
+    /// The store's writer.
+    pub(crate) persist: Arc<Persist>,
+    /// Whether the server is ending.
+    pub(crate) drain: Drain,
+    /// Counts and durations of calls.
+    pub(crate) rpcs: Arc<Rpcs>,
+}
+
+#[derive(Clone)]
+struct App {
+    pages: Pages,
+    exporter: Arc<Exporter>,
+}
+
+/// Serves until it is dropped.
+pub(crate) async fn serve(pages: Pages, listener: TcpListener) {
+    let app = App { exporter: Arc::new(Exporter::new()), pages };
+    let router = Router::new()
+        .route("/metrics", get(metrics))
+        .route("/healthz", get(|| async { "alive\n" }))
+        .route("/readyz", get(ready))
+        .route("/breakers", get(breakers::list))
+        .route("/breakers/{*name}", get(breakers::one))
+        .fallback(|| async {
+            (StatusCode::NOT_FOUND, "not found: try /breakers, /metrics, /healthz or /readyz\n")
+        })
+        .with_state(app);
+    if let Err(error) = axum::serve(listener, router).await {
+        tracing::error!(%error, "HTTP ended");
+    }
+}
+
+/// Whether this process can answer: never tied to breakers or to the disk.
+async fn ready(State(app): State<App>) -> impl IntoResponse {
+    if app.pages.drain.has_started() {
+        (StatusCode::SERVICE_UNAVAILABLE, "stopping\n")
+    } else {
+        (StatusCode::OK, "ready\n")
+    }
+}
+
+async fn metrics(State(app): State<App>) -> impl IntoResponse {
+    let text = app.exporter.render(&app.pages);
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
+}

@@ -1,0 +1,330 @@
+//! A running server: its parts, its tasks, and its end.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use panelboard_proto::store as records;
+use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle, time::timeout};
+use tokio_stream::wrappers::TcpListenerStream;
+use tokio_util::task::AbortOnDropHandle;
+use tonic::transport::Server;
+use tonic_health::{ServingStatus, server::HealthReporter};
+
+use crate::{
+    clock::Clock,
+    drain::{Drain, Drainer, drain},
+    grpc::{BreakerApi, rpcs::Rpcs},
+    http,
+    hub::Hub,
+    limits::Limits,
+    outbox::{Event, Posted, What},
+    persist::Persist,
+    policies::{self, Digest, Policies, PolicyErrors},
+    registry::Registry,
+    store::{Fault, Handle, Store},
+};
+
+/// What a server is started with.
+#[derive(Debug)]
+pub struct Setup {
+    /// Its clock.
+    pub clock: Clock,
+    /// Where its state is kept.
+    pub store: Arc<dyn Store>,
+    /// The policy file or directory; none: the starter policy.
+    pub policies: Option<std::path::PathBuf>,
+    /// Its limits.
+    pub limits: Limits,
+    /// How long it waits for its clients when it ends.
+    pub drain_timeout: Duration,
+    /// Where its randomness comes from.
+    pub seed: u64,
+}
+
+/// Why a server cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The policies are not valid.
+    #[error(transparent)]
+    Policies(#[from] PolicyErrors),
+    /// The store cannot be read or written.
+    #[error("the store cannot be used: {0}")]
+    Store(#[from] Fault),
+    /// A listener has no address.
+    #[error("cannot listen: {0}")]
+    Listen(#[from] std::io::Error),
+    /// The reflection service could not be made of our own descriptors.
+    #[error("cannot offer reflection: {0}")]
+    Reflection(#[from] tonic_reflection::server::Error),
+}
+
+/// A server that is running. Dropping it stops it at once; [`Running::stop`] lets its clients leave.
+#[derive(Debug)]
+pub struct Running {
+    /// Where gRPC is served.
+    pub grpc_addr: SocketAddr,
+    /// Where HTTP is served.
+    pub http_addr: SocketAddr,
+    /// How many policies and breakers it started with.
+    pub started_with: StartedWith,
+    drain_timeout: Duration,
+    drainer: Drainer,
+    hub: Arc<Hub>,
+    persist: Arc<Persist>,
+    health: HealthReporter,
+    close: Option<oneshot::Sender<()>>,
+    serving: JoinHandle<Result<(), tonic::transport::Error>>,
+    tasks: Vec<AbortOnDropHandle<()>>,
+}
+
+/// What a server started with, for the line that says so.
+#[derive(Clone, Copy, Debug)]
+pub struct StartedWith {
+    /// Policies in force.
+    pub policies: usize,
+    /// Breakers that exist.
+    pub breakers: usize,
+    /// The server's epoch.
+    pub epoch: u64,
+}
+
+/// How often idle breakers are looked for.
+const EXPIRY: Duration = Duration::from_secs(10);
+/// How often policy files are looked at.
+const POLICIES: Duration = Duration::from_secs(1);
+/// The longest that the last changes may take to become durable.
+const FLUSH: Duration = Duration::from_secs(5);
+/// Pings on connections that are silent, so that dead ones are noticed.
+const KEEPALIVE: Duration = Duration::from_secs(20);
+
+impl Running {
+    /// Starts a server on two listeners.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub async fn start(setup: Setup, grpc: TcpListener, http: TcpListener) -> Result<Self, StartError> {
+        let Setup { clock, store, policies, limits, drain_timeout, seed } = setup;
+        let store = Handle::new(store);
+        let epoch = store.next_epoch(clock.unix_ms()).await?;
+        let id = store.id();
+        let (persist, loaded) = Persist::open(store, limits.clone(), clock.clone()).await?;
+        let persist = Arc::new(persist);
+
+        let remembered = loaded.policies.into_iter().filter_map(|(name, stored)| {
+            let digest = Digest::from_bytes(stored.digest.as_slice().try_into().ok()?);
+            Some((name, digest, stored.revision))
+        });
+        let remembered = Policies::remembered(remembered);
+        let in_force = match &policies {
+            Some(path) => policies::load(path, &limits, Some(&remembered))?,
+            None => policies::starter(&limits, Some(&remembered))?,
+        };
+        note_revisions(&persist, &in_force);
+
+        let registry = Registry::new(clock, epoch, seed, limits.clone(), in_force.clone(), loaded.breakers);
+        let registry = Arc::new(registry);
+        let hub = Arc::new(Hub::new(id, epoch, limits.tombstones, limits.watch_streams));
+        let (drainer, drain) = drain();
+        let rpcs = Arc::new(Rpcs::default());
+        let api = BreakerApi {
+            registry: Arc::clone(&registry),
+            hub: Arc::clone(&hub),
+            persist: Arc::clone(&persist),
+            drain: drain.clone(),
+            rpcs: Arc::clone(&rpcs),
+        };
+        let (health, health_service) = tonic_health::server::health_reporter();
+        health
+            .set_serving::<panelboard_proto::v1::breaker_service_server::BreakerServiceServer<BreakerApi>>()
+            .await;
+        let router = Server::builder()
+            .tcp_nodelay(true)
+            .http2_keepalive_interval(Some(KEEPALIVE))
+            .http2_keepalive_timeout(Some(KEEPALIVE))
+            .add_service(api.into_service())
+            .add_service(health_service)
+            .add_service(reflection().build_v1()?)
+            .add_service(reflection().build_v1alpha()?);
+
+        let (grpc_addr, http_addr) = (grpc.local_addr()?, http.local_addr()?);
+        let (close, closed) = oneshot::channel::<()>();
+        let started_with = StartedWith { policies: in_force.len(), breakers: registry.all().len(), epoch };
+        let serving =
+            tokio::spawn(router.serve_with_incoming_shutdown(TcpListenerStream::new(grpc), async {
+                // A sender that is gone means the same as one that has spoken.
+                let _ = closed.await;
+            }));
+        let pages = http::Pages {
+            registry: Arc::clone(&registry),
+            hub: Arc::clone(&hub),
+            persist: Arc::clone(&persist),
+            drain: drain.clone(),
+            rpcs,
+        };
+        let mut tasks = vec![
+            spawn(pump(Arc::clone(&registry), Arc::clone(&hub), Arc::clone(&persist))),
+            spawn(fire(Arc::clone(&registry))),
+            spawn(expire(Arc::clone(&registry), Arc::clone(&hub))),
+            spawn(http::serve(pages, http)),
+            spawn({
+                let persist = Arc::clone(&persist);
+                async move { persist.run().await }
+            }),
+        ];
+        if let Some(path) = policies {
+            let watcher = policies::Watcher::new(path, limits, in_force);
+            tasks.push(spawn(follow(watcher, Arc::clone(&registry), Arc::clone(&persist), drain)));
+        }
+        Ok(Self {
+            grpc_addr,
+            http_addr,
+            started_with,
+            drain_timeout,
+            drainer,
+            hub,
+            persist,
+            health,
+            close: Some(close),
+            serving,
+            tasks,
+        })
+    }
+
+    /// Ends it: not ready any more, streams ended with a hint and spread over the time there is, then connections, in
+    /// bounded time. What changed is durable afterwards, if the store works.
+    pub async fn stop(mut self) {
+        let began = tokio::time::Instant::now();
+        let streams = self.hub.streams();
+        tracing::info!(streams, grace = ?self.drain_timeout, "stopping: clients are asked to leave");
+        self.health.set_service_status("", ServingStatus::NotServing).await;
+        self.drainer.start(self.drain_timeout);
+        let emptied = timeout(self.drain_timeout, self.hub.emptied()).await;
+        if emptied.is_err() {
+            tracing::warn!(streams = self.hub.streams(), "streams are still open: cutting them off");
+        }
+        if let Some(close) = self.close.take() {
+            // The server may have ended by itself.
+            let _ = close.send(());
+        }
+        let left = self.drain_timeout.saturating_sub(began.elapsed()).max(Duration::from_millis(500));
+        if timeout(left, &mut self.serving).await.is_err() {
+            self.serving.abort();
+        }
+        if !self.persist.flush(FLUSH).await {
+            tracing::error!("the store still fails: the last changes are lost");
+        }
+        self.tasks.clear();
+        tracing::info!(took = ?began.elapsed(), "stopped");
+    }
+
+    /// Waits until the server ends by itself, which it does not unless something is very wrong.
+    pub async fn ended(&mut self) {
+        match (&mut self.serving).await {
+            Ok(Ok(())) => tracing::error!("the server ended by itself"),
+            Ok(Err(error)) => tracing::error!(%error, "the server ended by itself"),
+            Err(error) => tracing::error!(%error, "the server's task ended by itself"),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+fn spawn(task: impl Future<Output = ()> + Send + 'static) -> AbortOnDropHandle<()> {
+    AbortOnDropHandle::new(tokio::spawn(task))
+}
+
+fn reflection<'a>() -> tonic_reflection::server::Builder<'a> {
+    tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(panelboard_proto::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
+}
+
+/// Takes changes out of the outbox and hands each on exactly once, in order: to the watchers, to the store, to the log.
+async fn pump(registry: Arc<Registry>, hub: Arc<Hub>, persist: Arc<Persist>) {
+    loop {
+        let changes = registry.outbox.take().await;
+        hub.publish(&changes);
+        persist.note(&changes);
+        for change in &changes {
+            log(change);
+        }
+    }
+}
+
+/// One line per transition.
+fn log(change: &Posted) {
+    let What::Changed { status, event: Event::Transition { transition, .. }, .. } = &change.what else {
+        return;
+    };
+    let spec = status.policy.spec();
+    let owner = if spec.owner.is_empty() { String::new() } else { format!("; owner {}", spec.owner) };
+    tracing::info!(
+        breaker = change.name.as_str(),
+        generation = %transition.generation,
+        "{} {transition}{owner}",
+        change.name
+    );
+}
+
+/// The one timer.
+async fn fire(registry: Arc<Registry>) {
+    loop {
+        for (_, name) in registry.timer.due(&registry.clock).await {
+            registry.fire(&name);
+        }
+    }
+}
+
+async fn expire(registry: Arc<Registry>, hub: Arc<Hub>) {
+    loop {
+        let next = registry.clock.now().plus(EXPIRY);
+        registry.clock.sleep_until(next).await;
+        registry.expire_idle(|name| hub.is_named(name));
+    }
+}
+
+/// Follows the policy files: a good edit is put in force, a bad one is refused loudly and the last good one stays.
+async fn follow(
+    mut watcher: policies::Watcher,
+    registry: Arc<Registry>,
+    persist: Arc<Persist>,
+    drain: Drain,
+) {
+    loop {
+        tokio::time::sleep(POLICIES).await;
+        if drain.has_started() {
+            return;
+        }
+        // Files are read on a thread where blocking hurts nobody.
+        let looked = tokio::task::spawn_blocking(move || {
+            let outcome = watcher.poll();
+            (watcher, outcome)
+        });
+        let Ok((back, outcome)) = looked.await else { return };
+        watcher = back;
+        match outcome {
+            None => {}
+            Some(Ok(policies)) => {
+                registry.set_policies(&policies);
+                registry.reloads.succeeded();
+                note_revisions(&persist, &policies);
+                tracing::info!(policies = policies.len(), "the policies were reloaded");
+            }
+            Some(Err(errors)) => {
+                registry.reloads.failed();
+                tracing::error!("the policies are not valid: the last good ones stay in force\n{errors}");
+            }
+        }
+    }
+}
+
+fn note_revisions(persist: &Persist, policies: &Policies) {
+    for (name, digest, revision) in policies.revisions() {
+        let digest = digest.to_bytes().to_vec().into();
+        persist.note_policy(name, &records::StoredPolicyRevision { digest, revision });
+    }
+}
