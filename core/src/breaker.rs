@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     decision::{Decision, Grant, Rejection, RejectionReason},
-    half_open::{HalfOpen, Shown, Verdict},
+    half_open::{HalfOpen, Lease, Shown, Verdict},
     ids::{Caller, Generation, Moment, Version},
     members::{Members, Slot},
     outcome::{Entry, Reported},
@@ -90,16 +90,14 @@ impl Breaker {
 
     /// Asks for leave to make one call.
     pub fn acquire(&mut self, caller: Caller<'_>, at: Moment) -> (Decision, Option<Change>) {
-        let (at, change) = self.settle(at);
-        let slot = self.members.touch(caller, at.now);
+        let (slot, at, change) = self.hear(caller, at);
         let decision = self.decide(caller, slot, at.now);
         (decision, self.finish(change, at))
     }
 
     /// Takes in what became of calls.
     pub fn report(&mut self, caller: Caller<'_>, entry: &Entry, at: Moment) -> (Reported, Option<Change>) {
-        let (at, change) = self.settle(at);
-        let slot = self.members.touch(caller, at.now);
+        let (slot, at, change) = self.hear(caller, at);
         let reported = self.admit_entry(caller, slot, entry, at.now);
         if reported != Reported::Counted {
             return (reported, self.finish(change, at));
@@ -110,7 +108,8 @@ impl Breaker {
 
     /// Does what time has made due. Idempotent; may be called at any time.
     pub fn tick(&mut self, at: Moment) -> Option<Change> {
-        let (at, change) = self.settle(at);
+        let at = self.arrive(at);
+        let change = self.settle(at);
         self.finish(change, at)
     }
 
@@ -120,9 +119,15 @@ impl Breaker {
             State::Closed(closed) => closed.unjudged.then_some(self.seen),
             State::MetricsOnly(only) => only.would_open.map(|_| self.sweep_at),
             State::HalfOpen(half_open) => {
+                let (members, known) = (&self.members, self.members.known());
+                let verdict = half_open.verdict(known).map(|_| self.seen);
+                let lapse = half_open.heeds_known(known).then(|| members.next_lapse()).flatten();
+                let given_up = half_open.leases.iter().filter_map(|lease| given_up_at(members, lease)).min();
                 let flip = (half_open.shown.available != (half_open.places() > 0))
                     .then(|| half_open.shown.at.plus(AVAILABILITY_INTERVAL));
-                [half_open.first_lease_end(), half_open.limit_at(), flip].into_iter().flatten().min()
+                let ends =
+                    [half_open.first_lease_end(), half_open.limit_at(), flip, verdict, lapse, given_up];
+                ends.into_iter().flatten().min()
             }
             State::Open(_) | State::ForcedOpen(_) | State::Disabled(_) => None,
         };
@@ -162,14 +167,26 @@ impl Breaker {
         self.seen
     }
 
-    fn settle(&mut self, at: Moment) -> (Moment, Option<Change>) {
+    fn arrive(&mut self, at: Moment) -> Moment {
         let at = Moment { now: self.see(at.now), ..at };
         self.members.count_known(at.now);
+        at
+    }
+
+    /// Who calls is known before anything is decided: a verdict may depend on how many are.
+    fn hear(&mut self, caller: Caller<'_>, at: Moment) -> (Slot, Moment, Option<Change>) {
+        let at = self.arrive(at);
+        let slot = self.members.touch(caller, at.now);
+        let change = self.settle(at);
+        (slot, at, change)
+    }
+
+    fn settle(&mut self, at: Moment) -> Option<Change> {
         let change = self.due(at);
         if at.now >= self.sweep_at {
             self.sweep(at.now);
         }
-        (at, change)
+        change
     }
 
     fn due(&mut self, at: Moment) -> Option<Change> {
@@ -187,16 +204,13 @@ impl Breaker {
             }
             State::HalfOpen(half_open) => {
                 let members = &self.members;
-                half_open.expire(at.now, |lease| {
-                    lease
-                        .session
-                        .as_ref()
-                        .is_some_and(|session| members.is_replaced(lease.slot, session, at.now))
-                });
+                half_open
+                    .expire(at.now, |lease| given_up_at(members, lease).is_some_and(|end| at.now >= end));
                 if half_open.limit_at().is_some_and(|limit| at.now >= limit) {
                     return Some(self.reach_limit(at));
                 }
-                None
+                // Whoever failed may be all that is left.
+                self.pass_verdict(at)
             }
             State::Closed(closed) if closed.unjudged => {
                 closed.unjudged = false;
@@ -491,4 +505,9 @@ impl Breaker {
         let tallies = self.state.tallies();
         tallies.map(|tallies| tallies.top_causes(&self.policy, TOP_CAUSES, now)).unwrap_or_default()
     }
+}
+
+/// When a lease is given up before its end: its session is gone and another one of its instance has taken over.
+fn given_up_at(members: &Members, lease: &Lease) -> Option<Timestamp> {
+    lease.session.as_ref().and_then(|session| members.replaced_at(lease.slot, session))
 }

@@ -46,8 +46,13 @@ struct SessionRecord {
 }
 
 impl SessionRecord {
-    fn is_gone(&self, now: Timestamp) -> bool {
-        self.watches == 0 && (self.watched || now >= self.last_seen.plus(KNOWN_FOR))
+    /// When it is gone, if nothing more is heard of it.
+    fn gone_at(&self) -> Option<Timestamp> {
+        match (self.watches, self.watched) {
+            (0, true) => Some(self.last_seen),
+            (0, false) => Some(self.last_seen.plus(KNOWN_FOR)),
+            _ => None,
+        }
     }
 }
 
@@ -62,6 +67,12 @@ impl Member {
 
     fn was_seen_within(&self, span: Duration, now: Timestamp) -> bool {
         self.last_seen.is_some_and(|seen| now < seen.plus(span))
+    }
+
+    /// Whether it is in the count of `counted_at`, or has joined it since.
+    fn is_counted(&self, counted_at: Timestamp) -> bool {
+        self.instance.is_some()
+            && (self.watches() || self.last_seen.is_some_and(|seen| seen.plus(KNOWN_FOR) > counted_at))
     }
 
     fn watches(&self) -> bool {
@@ -125,12 +136,12 @@ impl Members {
             None => self.admit(caller.instance),
         };
         let member = &mut self.members[slot.index()];
-        let was_known = member.is_known(now) && slot != Slot::OTHERS;
+        let was_counted = member.is_counted(self.known_at);
         member.last_seen = Some(now);
         if let Some(session) = caller.session {
             member.session(session, now);
         }
-        if !was_known && slot != Slot::OTHERS {
+        if !was_counted && slot != Slot::OTHERS {
             self.known = self.known.saturating_add(1);
         }
         slot
@@ -158,6 +169,7 @@ impl Members {
     }
 
     pub(crate) fn watch_started(&mut self, caller: Caller<'_>, now: Timestamp) {
+        self.count_known(now);
         let slot = self.touch(caller, now);
         if let Some(session) = caller.session {
             let record = self.members[slot.index()].session(session, now);
@@ -167,9 +179,15 @@ impl Members {
     }
 
     pub(crate) fn watch_ended(&mut self, caller: Caller<'_>, now: Timestamp) {
+        self.count_known(now);
         if let (Some(slot), Some(session)) = (self.slots.get(caller.instance), caller.session) {
-            let record = self.members[slot.index()].session(session, now);
+            let member = &mut self.members[slot.index()];
+            let was_counted = member.is_counted(self.known_at);
+            let record = member.session(session, now);
             record.watches = record.watches.saturating_sub(1);
+            if was_counted && !member.is_counted(self.known_at) {
+                self.known = self.known.saturating_sub(1);
+            }
         }
     }
 
@@ -180,11 +198,26 @@ impl Members {
         })
     }
 
-    /// Whether a session of this place is gone and another one has taken over.
-    pub(crate) fn is_replaced(&self, slot: Slot, session: &Session, now: Timestamp) -> bool {
+    /// Since when, or from when on, a session of this place is gone and another one has taken over.
+    pub(crate) fn replaced_at(&self, slot: Slot, session: &Session) -> Option<Timestamp> {
         let sessions = &self.members[slot.index()].sessions;
-        let Some(record) = sessions.iter().find(|record| record.session == *session) else { return true };
-        record.is_gone(now) && sessions.iter().any(|other| other.last_seen > record.last_seen)
+        let Some(record) = sessions.iter().find(|record| record.session == *session) else {
+            return Some(Timestamp::ZERO);
+        };
+        let taken_over = sessions.iter().any(|other| other.last_seen > record.last_seen);
+        if taken_over { record.gone_at() } else { None }
+    }
+
+    /// When the number of known instances falls next if nobody is heard of.
+    pub(crate) fn next_lapse(&self) -> Option<Timestamp> {
+        let counted = self.members.iter().filter(|m| !m.watches() && m.is_counted(self.known_at));
+        let lapse = counted.filter_map(|member| member.last_seen).min()?.plus(KNOWN_FOR);
+        Some(if self.is_counted_exactly() { lapse } else { lapse.max(self.known_at.plus(COUNT_AGE)) })
+    }
+
+    /// By places rather than instances: places stay after a crowd has gone, and counting walks over them.
+    fn is_counted_exactly(&self) -> bool {
+        self.members.len() <= EXACT_COUNT_MAX
     }
 
     /// Instances with a live session, as of the last count.
@@ -194,7 +227,7 @@ impl Members {
 
     /// Counts the known instances: at once if there are few, else at most every tenth of a second.
     pub(crate) fn count_known(&mut self, now: Timestamp) {
-        if self.slots.len() > EXACT_COUNT_MAX && now < self.known_at.plus(COUNT_AGE) {
+        if !self.is_counted_exactly() && now < self.known_at.plus(COUNT_AGE) {
             return;
         }
         self.known_at = now;

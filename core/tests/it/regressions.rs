@@ -46,3 +46,42 @@ fn every_failure_of_a_single_instance_gives_its_place_back() {
     }
     assert_eq!(world.state(), "CLOSED");
 }
+
+/// A verdict that became certain because an instance had gone was not given before the limit.
+#[test]
+fn a_verdict_is_given_when_the_others_are_gone() {
+    let mut world = World::new(policy(half_open_of(1)));
+    world.transition_to(Target::HalfOpen).unwrap();
+    world.watch("a", "a-1", true);
+    world.pass(12_000).by_hand("b", successes(1));
+    let grant = world.grant("a");
+    world.end("a", grant, failures(1));
+    assert_eq!(world.state(), "HALF_OPEN", "b has not had its say");
+    assert_eq!(world.breaker.deadline(), Some(Timestamp::from_millis(22_000)), "b may be gone by then");
+    world.pass(10_000).tick();
+    assert_eq!(world.path().last().unwrap(), "HALF_OPEN>OPEN");
+}
+
+/// Nothing said that the probe of a session that was replaced had come back, so watchers heard of it late.
+#[test]
+fn the_probe_of_a_replaced_session_is_due_at_once() {
+    let mut world = World::new(policy(half_open_of(1)));
+    world.transition_to(Target::HalfOpen).unwrap();
+    world.watch("a", "first", true);
+    world.acquire_as("a", Some("first"));
+    world.pass(500).tick();
+    world.watch("a", "first", false);
+    world.pass(1).watch("a", "second", true);
+    assert!(world.breaker.deadline().unwrap() <= Timestamp::from_millis(501));
+    world.tick();
+    assert_eq!(world.breaker.probes_leased(), 0);
+}
+
+/// A stream that began counted an instance twice that had lapsed since the last call.
+#[test]
+fn an_instance_that_comes_back_is_known_once() {
+    let mut world = World::new(policy(half_open_of(1)));
+    world.acquire("a");
+    world.pass(20_000).watch("a", "a-1", true);
+    assert_eq!(world.breaker.known_instances(), 1);
+}
