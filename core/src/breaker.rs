@@ -72,7 +72,7 @@ impl Breaker {
     /// A new breaker, CLOSED. Its first generation is `at.next`.
     pub fn new(policy: Arc<Policy>, settings: Settings, at: Moment) -> Self {
         let tallies = Tallies::new(&policy, at.now);
-        let closed = Closed { tallies, recovering: false, unjudged: false, retry_at: None };
+        let closed = Closed { tallies, recovering: false, unjudged: None, retry_at: None };
         Self {
             members: Members::new(settings.instances_max, at.now),
             settings,
@@ -116,7 +116,8 @@ impl Breaker {
     /// When [`tick`](Self::tick) is due at the latest; none: only calls change this breaker.
     pub fn deadline(&self) -> Option<Timestamp> {
         let own = match &self.state {
-            State::Closed(closed) => closed.unjudged.then_some(self.seen),
+            State::Closed(closed) => closed.unjudged.map(|_| self.seen),
+            State::MetricsOnly(MetricsOnly { unjudged: Some(_), .. }) => Some(self.seen),
             State::MetricsOnly(only) => only.would_open.map(|_| self.sweep_at),
             State::HalfOpen(half_open) => {
                 let (members, known) = (&self.members, self.members.known());
@@ -212,17 +213,16 @@ impl Breaker {
                 // Whoever failed may be all that is left.
                 self.pass_verdict(at)
             }
-            State::Closed(closed) if closed.unjudged => {
-                closed.unjudged = false;
-                let streak = closed.tallies.longest_streak();
-                self.judge(streak, at)
+            State::Closed(closed) => {
+                let reached = closed.unjudged.take()?;
+                self.judge(reached, at)
             }
-            State::MetricsOnly(only) if only.would_open.is_some() => self.review(at),
-            State::Closed(_)
-            | State::Open(_)
-            | State::ForcedOpen(_)
-            | State::Disabled(_)
-            | State::MetricsOnly(_) => None,
+            State::MetricsOnly(only) => {
+                let is_due = only.would_open.is_some() && at.now >= self.sweep_at;
+                let reached = only.unjudged.take().or_else(|| is_due.then_some(0))?;
+                self.review(reached, at)
+            }
+            State::Open(_) | State::ForcedOpen(_) | State::Disabled(_) => None,
         }
     }
 
@@ -351,21 +351,20 @@ impl Breaker {
     ) -> (Reported, Option<Change>) {
         let sealed = entry.at.map_or(at.now, |sealed| sealed.min(at.now));
         let retry_at = entry.retry_after.map(|span| sealed.plus(span));
+        let may_trip = entry.outcomes.counted() > 0;
         match &mut self.state {
             State::Closed(closed) => {
                 closed.retry_at = closed.retry_at.max(retry_at);
                 let streak = closed.tallies.add(&self.policy, slot, entry, sealed, at.now);
-                // One transition per call: a call that made one already leaves the judging to the next.
-                closed.unjudged = change.is_some();
-                let change = match change {
-                    None if entry.outcomes.counted() > 0 => self.judge(streak, at),
-                    other => other,
-                };
+                // One change per call: a call that made one already leaves the judging to the next.
+                closed.unjudged = (may_trip && change.is_some()).then_some(streak);
+                let change = change.or_else(|| may_trip.then(|| self.judge(streak, at)).flatten());
                 (Reported::Counted, change)
             }
             State::MetricsOnly(only) => {
-                only.tallies.add(&self.policy, slot, entry, sealed, at.now);
-                let change = change.or_else(|| self.review(at));
+                let streak = only.tallies.add(&self.policy, slot, entry, sealed, at.now);
+                only.unjudged = (may_trip && change.is_some()).then_some(streak);
+                let change = change.or_else(|| may_trip.then(|| self.review(streak, at)).flatten());
                 (Reported::Counted, change)
             }
             State::HalfOpen(half_open) => {
@@ -386,9 +385,9 @@ impl Breaker {
     }
 
     /// CLOSED: trips if a rule is crossed.
-    fn judge(&mut self, streak: u64, at: Moment) -> Option<Change> {
+    fn judge(&mut self, reached: u64, at: Moment) -> Option<Change> {
         let State::Closed(closed) = &self.state else { return None };
-        let reading = closed.tallies.crossed(&self.policy, streak, at.now)?;
+        let reading = closed.tallies.crossed(&self.policy, reached, at.now)?;
         let (retry_at, readings) = (closed.retry_at, closed.tallies.readings(&self.policy, at.now));
         let affected = closed.tallies.affected(reading.rule, at.now);
         let reason = Reason::RuleCrossed { crossing: Crossing { reading, affected } };
@@ -396,12 +395,11 @@ impl Breaker {
     }
 
     /// METRICS_ONLY: records when a rule begins to be crossed, and when it ceases to be.
-    fn review(&mut self, at: Moment) -> Option<Change> {
+    fn review(&mut self, reached: u64, at: Moment) -> Option<Change> {
         let State::MetricsOnly(only) = &mut self.state else { return None };
-        let longest = only.tallies.longest_streak();
         let crossing = only
             .tallies
-            .crossed(&self.policy, longest, at.now)
+            .crossed(&self.policy, reached, at.now)
             .map(|reading| Crossing { reading, affected: only.tallies.affected(reading.rule, at.now) });
         if crossing.is_some() == only.would_open.is_some() {
             return None;
@@ -467,7 +465,7 @@ impl Breaker {
         let came_back = matches!(self.state, State::Open(_) | State::HalfOpen(_) | State::ForcedOpen(_));
         let recovering = came_back && self.members.known() > 1 && !self.policy.spec().spread.is_zero();
         let tallies = Tallies::new(&self.policy, at.now);
-        let closed = Closed { tallies, recovering, unjudged: false, retry_at: None };
+        let closed = Closed { tallies, recovering, unjudged: None, retry_at: None };
         self.enter(State::Closed(closed), reason, at)
     }
 

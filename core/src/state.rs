@@ -22,8 +22,9 @@ pub(crate) struct Closed {
     pub(crate) tallies: Tallies,
     /// Whether admission is spread: the breaker has just come back, and more than one instance was known.
     pub(crate) recovering: bool,
-    /// An entry was counted in a call that had made its one transition already: the rules still have to look.
-    pub(crate) unjudged: bool,
+    /// An entry was counted in a call that had made its one change already: the rules still have to look. It is the
+    /// longest streak that the entry reached.
+    pub(crate) unjudged: Option<u64>,
     /// The latest instant that a dependency asked to wait for.
     pub(crate) retry_at: Option<Timestamp>,
 }
@@ -48,6 +49,8 @@ pub(crate) struct MetricsOnly {
     pub(crate) hand: Hand,
     pub(crate) until: Option<Timestamp>,
     pub(crate) tallies: Tallies,
+    /// As in [`Closed`].
+    pub(crate) unjudged: Option<u64>,
     /// The rule that is crossed; without the override the breaker would be OPEN.
     pub(crate) would_open: Option<Crossing>,
 }

@@ -1,5 +1,7 @@
 //! Tallies of counted calls: one per instance, and their sums.
 
+mod streaks;
+
 use std::{collections::HashMap, time::Duration};
 
 use crate::{
@@ -78,6 +80,7 @@ pub(crate) struct Tallies {
     total: Ring,
     /// The sum of all rings of last calls.
     total_last: Counts,
+    streaks: streaks::ByLength,
     causes: HashMap<Cause, Ring>,
     active: usize,
     active_at: Timestamp,
@@ -90,6 +93,7 @@ impl Tallies {
             tallies: HashMap::new(),
             total: Ring::default(),
             total_last: Counts::default(),
+            streaks: streaks::ByLength::default(),
             causes: HashMap::new(),
             active: 0,
             active_at: now,
@@ -136,20 +140,23 @@ impl Tallies {
             self.total_last.take(before);
             self.total_last.add(tally.last.counts());
         }
-        let reached = tally.streak.saturating_add(streaks.leading).max(streaks.longest);
+        let before = tally.streak;
+        let reached = before.saturating_add(streaks.leading).max(streaks.longest);
         tally.streak = if entry.outcomes.successes == 0 {
-            tally.streak.saturating_add(entry.outcomes.failures)
+            before.saturating_add(entry.outcomes.failures)
         } else {
             streaks.trailing
         };
         let reached = reached.max(tally.streak);
+        self.streaks.moved(before, tally.streak);
         self.total.add(&geometry, counts, at, now);
         self.count_active(policy, now);
         reached
     }
 
-    /// The rule that is crossed, if one is. A streak is the reporting instance's own: `streak` is what it reached.
-    pub(crate) fn crossed(&self, policy: &Policy, streak: u64, now: Timestamp) -> Option<Reading> {
+    /// The rule that is crossed, if one is. `reached` is a streak that may have been broken since.
+    pub(crate) fn crossed(&self, policy: &Policy, reached: u64, now: Timestamp) -> Option<Reading> {
+        let streak = reached.max(self.streaks.longest());
         let readings = policy.spec().trip.iter().map(|rule| match rule {
             Rule::ConsecutiveFailures { .. } => Reading::new(*rule, streak, streak),
             _ => self.reading(*rule, now),
@@ -167,26 +174,21 @@ impl Tallies {
             Some(Window::Within(span)) => self.total.sum(&self.geometry, span, now),
             Some(Window::Last(_)) => self.total_last,
             None => {
-                let longest = self.longest_streak();
+                let longest = self.streaks.longest();
                 return Reading::new(rule, longest, longest);
             }
         };
         Reading::new(rule, counts.calls, matched(rule, counts))
     }
 
-    /// The longest streak of failures that an instance is in.
-    pub(crate) fn longest_streak(&self) -> u64 {
-        self.tallies.values().map(|tally| tally.streak).max().unwrap_or(0)
-    }
-
-    /// Instances that saw what the rule looks at, in its window.
+    /// Instances that saw what the rule looks at, in its window. Somebody did, although a streak may be broken since.
     pub(crate) fn affected(&self, rule: Rule, now: Timestamp) -> u32 {
         let affected = self.tallies.values().filter(|tally| match (rule, rule.window()) {
             (_, Some(Window::Within(span))) => matched(rule, tally.ring.sum(&self.geometry, span, now)) > 0,
             (_, Some(Window::Last(_))) => matched(rule, tally.last.counts()) > 0,
             (rule, None) => tally.streak >= u64::from(rule.threshold()),
         });
-        u32::try_from(affected.count()).unwrap_or(u32::MAX)
+        u32::try_from(affected.count()).unwrap_or(u32::MAX).max(1)
     }
 
     /// The causes in the window, most frequent first, at most `most`.
@@ -260,6 +262,7 @@ impl Tallies {
     fn forget(&mut self, slot: Slot) {
         if let Some(tally) = self.tallies.remove(&slot) {
             self.total_last.take(tally.last.counts());
+            self.streaks.moved(tally.streak, 0);
         }
     }
 

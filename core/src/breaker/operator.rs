@@ -138,7 +138,7 @@ impl Breaker {
             OverrideKind::Disabled => State::Disabled(Forced { hand, until }),
             OverrideKind::MetricsOnly => {
                 let tallies = Tallies::new(&self.policy, now);
-                State::MetricsOnly(MetricsOnly { hand, until, tallies, would_open: None })
+                State::MetricsOnly(MetricsOnly { hand, until, tallies, unjudged: None, would_open: None })
             }
         }
     }

@@ -57,8 +57,9 @@ fn a_verdict_is_given_when_the_others_are_gone() {
     let grant = world.grant("a");
     world.end("a", grant, failures(1));
     assert_eq!(world.state(), "HALF_OPEN", "b has not had its say");
+    world.pass(100).tick();
     assert_eq!(world.breaker.deadline(), Some(Timestamp::from_millis(22_000)), "b may be gone by then");
-    world.pass(10_000).tick();
+    world.pass(9_900).tick();
     assert_eq!(world.path().last().unwrap(), "HALF_OPEN>OPEN");
 }
 
@@ -84,4 +85,62 @@ fn an_instance_that_comes_back_is_known_once() {
     world.acquire("a");
     world.pass(20_000).watch("a", "a-1", true);
     assert_eq!(world.breaker.known_instances(), 1);
+}
+
+fn streak_of(threshold: u32) -> PolicySpec {
+    spec(vec![Rule::ConsecutiveFailures { threshold }])
+}
+
+/// An entry of five failures and then a success: the streak is reached and broken.
+fn broken_streak() -> Entry {
+    let outcomes = Outcomes { failures: 5, successes: 1, ..Outcomes::default() };
+    let streaks = Some(Streaks { leading: 5, longest: 5, trailing: 0 });
+    Entry { outcomes, streaks, ..Entry::default() }
+}
+
+/// A streak reached and broken within one entry was forgotten if the call that brought it ended an override.
+#[test]
+fn a_broken_streak_trips_although_its_call_ended_an_override() {
+    let mut world = World::new(policy(streak_of(5)));
+    world.set_override(OverrideKind::Disabled, Some(ms(100)));
+    world.pass(100).report("a", &broken_streak());
+    assert_eq!(world.state(), "CLOSED");
+    world.tick();
+    assert_eq!(world.path(), ["CLOSED>DISABLED", "DISABLED>CLOSED", "CLOSED>OPEN"]);
+    let Some(Change::Transition(last)) = world.changes.last() else { panic!() };
+    assert!(matches!(&last.reason, Reason::RuleCrossed { crossing } if crossing.affected == 1));
+}
+
+/// Under METRICS_ONLY only streaks that went on were looked at.
+#[test]
+fn a_broken_streak_would_have_opened() {
+    let mut world = World::new(policy(streak_of(5)));
+    world.set_override(OverrideKind::MetricsOnly, None);
+    world.report("a", &broken_streak());
+    assert!(matches!(world.changes.last(), Some(Change::WouldOpen { crossing: Some(_) })));
+    world.rest(2);
+    assert!(matches!(world.changes.last(), Some(Change::WouldOpen { crossing: None })));
+}
+
+/// A crossing in the very call that recorded the end of the one before was missed.
+#[test]
+fn a_crossing_is_not_missed_because_one_has_just_ended() {
+    let mut world = World::new(policy(spec(vec![rate(50, within(1_000), 10)])));
+    world.set_override(OverrideKind::MetricsOnly, None);
+    world.by_hand("a", failures(10));
+    world.pass(5_000).by_hand("a", failures(10));
+    assert!(matches!(world.changes.last(), Some(Change::WouldOpen { crossing: None })));
+    world.tick();
+    assert!(matches!(world.changes.last(), Some(Change::WouldOpen { crossing: Some(_) })));
+}
+
+/// With a threshold lowered below a streak that is there, the readings said crossed and nothing tripped.
+#[test]
+fn any_counted_outcome_trips_a_rule_that_is_crossed() {
+    let mut world = World::new(policy(streak_of(5)));
+    world.by_hand("a", failures(4));
+    world.set_policy(policy(streak_of(3)));
+    assert_eq!(world.state(), "CLOSED", "a policy never moves the state");
+    world.by_hand("b", successes(1));
+    assert_eq!(world.state(), "OPEN");
 }
