@@ -122,7 +122,8 @@ pub(crate) struct After {
 }
 
 impl Registry {
-    /// An empty registry. `dormant` are the breakers of the store, made again as their policies name them.
+    /// A registry of the breakers that the policies name and of those in the store, `dormant`. What no policy matches
+    /// stays dormant until one does.
     pub(crate) fn new(
         clock: Clock,
         epoch: u64,
@@ -144,6 +145,7 @@ impl Registry {
             seed,
         };
         registry.make_named();
+        registry.make_stored();
         registry
     }
 
@@ -398,6 +400,20 @@ impl Registry {
             if self.find(name).is_none()
                 && let Some(policy) = policies.resolve(name)
             {
+                self.make(name, Arc::clone(policy));
+            }
+        }
+    }
+
+    /// Makes the breakers of the store that a policy still matches: one that was open is open for whoever looks or
+    /// watches, before anybody calls.
+    fn make_stored(&self) {
+        let policies = self.policies();
+        let mut names: Vec<_> =
+            self.dormant.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
+        names.sort();
+        for name in names.iter().take(self.limits.breakers) {
+            if let Some(policy) = policies.resolve(name) {
                 self.make(name, Arc::clone(policy));
             }
         }
