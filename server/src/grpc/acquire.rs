@@ -9,6 +9,9 @@ use tonic::Status;
 use super::{BreakerApi, validate::Violations};
 use crate::registry::After;
 
+/// The longest that a probe waits for its half-open period to be durable. A commit takes milliseconds.
+const DURABLE_WITHIN: std::time::Duration = std::time::Duration::from_secs(1);
+
 pub(super) async fn acquire(
     api: &BreakerApi,
     request: v1::AcquireRequest,
@@ -23,7 +26,8 @@ pub(super) async fn acquire(
     let mut slot = registry.find_or_make(&name)?;
     // HALF_OPEN is durable before its first probe, unless the store is known to fail.
     if let Some(position) = registry.half_open_since(&slot) {
-        api.persist.durable(position).await;
+        // A disk that hangs is not in the way either: it counts as one that fails.
+        let _ = tokio::time::timeout(DURABLE_WITHIN, api.persist.durable(position)).await;
         slot = registry.find_or_make(&name)?;
     }
     // A probe may be taken here: nothing is awaited after it.
