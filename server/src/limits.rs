@@ -96,6 +96,18 @@ pub const STORE_BATCH_WRITES: usize = 10_000;
 /// Bytes of the configuration file. One with every setting is a few kilobytes.
 pub const CONFIG_FILE_BYTES: u64 = 1_048_576;
 
+/// Files of a directory of policies.
+pub const POLICY_FILES: usize = 1_000;
+
+/// Bytes of all files of a directory of policies together: they are read again every second.
+pub const POLICY_BYTES_TOTAL: usize = 67_108_864;
+
+/// Names and patterns of one policy.
+pub const PATTERNS_PER_POLICY: usize = 1_000;
+
+/// Patterns that begin alike and are equally specific: each pair of them is looked at for a name that both match.
+pub const PATTERNS_ALIKE: usize = 256;
+
 /// One entry of [`ALL`].
 #[derive(Debug)]
 pub(crate) struct Limit {
