@@ -147,7 +147,7 @@ impl Breaker {
         self.members.watch_ended(caller, now);
     }
 
-    /// Puts another policy in force. It never moves the state; equal rules change nothing but the revision's number.
+    /// Puts another policy in force. It never moves the state; an equal one is left where it is, whatever its revision.
     pub fn set_policy(&mut self, policy: Arc<Policy>, at: Moment) -> Option<Change> {
         if policy.spec() == self.policy.spec() {
             return None;
@@ -350,7 +350,8 @@ impl Breaker {
         at: Moment,
     ) -> (Reported, Option<Change>) {
         let sealed = entry.at.map_or(at.now, |sealed| sealed.min(at.now));
-        let retry_at = entry.retry_after.map(|span| sealed.plus(span));
+        let retry_max = self.policy.spec().retry_after_max;
+        let retry_at = entry.retry_after.map(|span| sealed.plus(span.min(retry_max)));
         let may_trip = entry.outcomes.counted() > 0;
         match &mut self.state {
             State::Closed(closed) => {
@@ -376,6 +377,7 @@ impl Breaker {
                 if !half_open.take_back(id, slot, entry.outcomes, self.members.known()) {
                     return (Reported::UnknownProbe, change);
                 }
+                half_open.note_causes(&entry.causes);
                 half_open.retry_at = half_open.retry_at.max(retry_at);
                 let change = change.or_else(|| self.pass_verdict(at));
                 (Reported::Counted, change)
@@ -500,8 +502,10 @@ impl Breaker {
     }
 
     fn top_causes(&self, now: Timestamp) -> Vec<(crate::Cause, u64)> {
-        let tallies = self.state.tallies();
-        tallies.map(|tallies| tallies.top_causes(&self.policy, TOP_CAUSES, now)).unwrap_or_default()
+        match &self.state {
+            State::HalfOpen(half_open) => half_open.top_causes(TOP_CAUSES),
+            state => state.tallies().map_or_else(Vec::new, |t| t.top_causes(&self.policy, TOP_CAUSES, now)),
+        }
     }
 }
 

@@ -1,12 +1,14 @@
 //! The half-open period: leased probes and the verdict over them.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
+    classify::Cause,
     ids::{ProbeId, Session},
     members::Slot,
     outcome::Outcomes,
     policy::Policy,
+    tally::{CAUSES_MAX, most_frequent},
     time::Timestamp,
 };
 
@@ -64,6 +66,7 @@ pub(crate) struct HalfOpen {
     failed_by: Vec<Slot>,
     /// Failed probes whose place came back.
     returned: u32,
+    causes: BTreeMap<Cause, u64>,
     /// Since when the limit runs: a lease is out or an outcome has come in.
     asked_since: Option<Timestamp>,
     /// The latest instant that a dependency asked to wait for.
@@ -90,6 +93,7 @@ impl HalfOpen {
             succeeded_by: Vec::new(),
             failed_by: Vec::new(),
             returned: 0,
+            causes: BTreeMap::new(),
             asked_since: None,
             retry_at: None,
             shown: Shown { available: true, at: now },
@@ -140,6 +144,21 @@ impl HalfOpen {
         }
         self.rest();
         true
+    }
+
+    /// Counts the causes of a probe that came back.
+    pub(crate) fn note_causes(&mut self, causes: &[(Cause, u64)]) {
+        for (cause, n) in causes {
+            if self.causes.len() < CAUSES_MAX || self.causes.contains_key(cause) {
+                let count = self.causes.entry(cause.clone()).or_default();
+                *count = count.saturating_add(*n);
+            }
+        }
+    }
+
+    /// The causes of the period, most frequent first, at most `most`.
+    pub(crate) fn top_causes(&self, most: usize) -> Vec<(Cause, u64)> {
+        most_frequent(self.causes.iter().map(|(cause, n)| (cause.clone(), *n)), most)
     }
 
     /// Ends the leases whose client is gone.

@@ -10,8 +10,9 @@ use crate::{
 
 /// An instance that neither watches, asks nor reports for this long is not known any more.
 pub const KNOWN_FOR: Duration = Duration::from_secs(10);
-/// Sessions of one instance whose sequence is remembered; the one heard from longest ago makes room.
-const SESSIONS_MAX: usize = 16;
+/// Sessions of one instance whose sequence is remembered; the one heard from longest ago makes room. An instance has
+/// one for each of its processes, and a pre-forking server has dozens.
+const SESSIONS_MAX: usize = 64;
 
 /// An instance's place among the members of one breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,7 +39,8 @@ struct Member {
 #[derive(Clone, Debug)]
 struct SessionRecord {
     session: Session,
-    last_sequence: u64,
+    /// None: it has numbered no entry yet.
+    last_sequence: Option<u64>,
     last_seen: Timestamp,
     watches: u32,
     /// It has watched before: when it watches no more it is gone or reconnecting.
@@ -91,7 +93,7 @@ impl Member {
                 }
                 self.sessions.push(SessionRecord {
                     session: session.clone(),
-                    last_sequence: 0,
+                    last_sequence: None,
                     last_seen: now,
                     watches: 0,
                     watched: false,
@@ -163,8 +165,8 @@ impl Members {
     /// Whether `sequence` of this session is new; from now on it is not.
     pub(crate) fn is_new(&mut self, slot: Slot, session: &Session, sequence: u64, now: Timestamp) -> bool {
         let record = self.members[slot.index()].session(session, now);
-        let is_new = sequence > record.last_sequence;
-        record.last_sequence = record.last_sequence.max(sequence);
+        let is_new = record.last_sequence.is_none_or(|last| sequence > last);
+        record.last_sequence = record.last_sequence.max(Some(sequence));
         is_new
     }
 
@@ -288,6 +290,8 @@ mod tests {
         assert!(members.is_new(slot, &two, 1, at(0)));
         assert!(members.is_new(slot, &one, 5, at(0)));
         assert!(!members.is_new(slot, &one, 4, at(0)));
+        let three = Session("3".into());
+        assert!(members.is_new(slot, &three, 0, at(0)) && !members.is_new(slot, &three, 0, at(0)));
     }
 
     #[test]

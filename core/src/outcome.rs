@@ -54,9 +54,9 @@ impl Outcomes {
         self.successes.saturating_add(self.failures)
     }
 
-    /// Slow calls among them.
-    pub const fn slow(&self) -> u64 {
-        self.slow_successes.saturating_add(self.slow_failures)
+    /// Slow calls among them: never more than there are, whatever is claimed.
+    pub fn slow(&self) -> u64 {
+        self.slow_successes.min(self.successes).saturating_add(self.slow_failures.min(self.failures))
     }
 }
 

@@ -336,15 +336,16 @@ impl Policy {
     /// The wait of an opening after `reopenings` reopenings, capped, without jitter.
     pub(crate) fn open_wait(&self, reopenings: u32) -> Duration {
         let open = &self.spec.open;
-        let cap = open.max_wait.as_millis();
-        let mut wait = open.wait.as_millis();
+        // In nanoseconds, so that the shortest wait grows by the smallest multiplier, and the cap is soon reached.
+        let cap = open.max_wait.as_nanos();
+        let mut wait = open.wait.as_nanos();
         for _ in 0..reopenings {
             if wait >= cap || open.multiplier_hundredths == 100 {
                 break;
             }
             wait = wait * u128::from(open.multiplier_hundredths) / 100;
         }
-        Duration::from_millis(u64::try_from(wait.min(cap)).unwrap_or(u64::MAX))
+        Duration::from_millis(u64::try_from(wait.min(cap) / 1_000_000).unwrap_or(u64::MAX))
     }
 
     /// The same policy for the breaker of one client that is cut off: `minimum_calls` and `failures` are divided
@@ -395,9 +396,10 @@ impl Verdict {
         Self {
             failures_to_open,
             successes_to_close,
-            slow: slow.map(|to_open| SlowVerdict {
-                to_open,
-                fast_to_close: (permitted + 1 - to_open.min(permitted)).min(successes_to_close),
+            slow: slow.map(|to_open| {
+                // Who asks for fewer successes than could be certain asks for no more fast ones either.
+                let most = set.successes_to_close.unwrap_or(permitted);
+                SlowVerdict { to_open, fast_to_close: (permitted + 1 - to_open.min(permitted)).min(most) }
             }),
         }
     }
@@ -466,6 +468,15 @@ mod tests {
         let waits: Vec<u64> = (0..6).map(|n| policy.open_wait(n).as_secs()).collect();
         assert_eq!(waits, [5, 10, 20, 40, 60, 60]);
         assert_eq!(policy.open_wait(u32::MAX).as_secs(), 60);
+        let open = OpenSpec {
+            wait: Duration::from_millis(1),
+            multiplier_hundredths: 101,
+            max_wait: validate::DURATION_MAX,
+            jitter_hundredths: 0,
+        };
+        let slowly = Policy::try_new(PolicySpec { open, ..PolicySpec::default() }, 1).unwrap();
+        assert_eq!((slowly.open_wait(0).as_millis(), slowly.open_wait(100).as_millis()), (1, 2));
+        assert_eq!(slowly.open_wait(u32::MAX), validate::DURATION_MAX);
     }
 
     #[test]

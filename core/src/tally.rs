@@ -20,7 +20,7 @@ pub(crate) const EXACT_COUNT_MAX: usize = 64;
 /// How old a count of many instances may be.
 pub(crate) const COUNT_AGE: Duration = Duration::from_millis(100);
 /// The most causes that are counted apart; more than any policy can list together with the built-in ones in use.
-const CAUSES_MAX: usize = 128;
+pub(crate) const CAUSES_MAX: usize = 128;
 
 /// One instance's counted calls.
 #[derive(Clone, Debug)]
@@ -29,6 +29,7 @@ struct Tally {
     last: Last,
     /// Failures in a row, up to now.
     streak: u64,
+    /// When its newest counted call ended, as far as the entries say.
     last_counted: Timestamp,
 }
 
@@ -129,10 +130,10 @@ impl Tallies {
             ring: Ring::default(),
             last: Last::default(),
             streak: 0,
-            last_counted: now,
+            last_counted: at,
         });
         let streaks = entry.streaks();
-        tally.last_counted = now;
+        tally.last_counted = tally.last_counted.max(at);
         tally.ring.add(&geometry, counts, at, now);
         if let Some(size) = geometry.last {
             let before = tally.last.counts();
@@ -196,10 +197,7 @@ impl Tallies {
         let window = policy.window();
         let counted =
             |(cause, ring): (&Cause, &Ring)| (cause.clone(), ring.sum(&self.geometry, window, now).calls);
-        let mut causes: Vec<_> = self.causes.iter().map(counted).filter(|(_, n)| *n > 0).collect();
-        causes.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        causes.truncate(most);
-        causes
+        most_frequent(self.causes.iter().map(counted), most)
     }
 
     /// Instances with a counted outcome in the window.
@@ -278,6 +276,14 @@ impl Tallies {
 
 fn is_forgotten(policy: &Policy, tally: &Tally, now: Timestamp) -> bool {
     now >= tally.last_counted.plus(policy.window().max(FORGET_AFTER))
+}
+
+/// The most frequent causes first, at most `most`; in a tie by name.
+pub(crate) fn most_frequent(causes: impl Iterator<Item = (Cause, u64)>, most: usize) -> Vec<(Cause, u64)> {
+    let mut causes: Vec<_> = causes.filter(|(_, n)| *n > 0).collect();
+    causes.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    causes.truncate(most);
+    causes
 }
 
 const fn matched(rule: Rule, counts: Counts) -> u64 {

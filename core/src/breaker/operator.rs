@@ -61,7 +61,9 @@ impl Breaker {
     /// [`Refusal::UnderOverride`] while an override is on it.
     pub fn transition_to(&mut self, to: Target, hand: Hand, at: Moment) -> Result<Option<Change>, Refusal> {
         let at = Moment { now: self.see(at.now), ..at };
-        if let Some(kind) = self.state.condition().over {
+        // One that has reached its end stands no longer in the way, although no tick has come yet.
+        let has_ended = self.state.ends_at().is_some_and(|end| at.now >= end);
+        if let Some(kind) = self.state.condition().over.filter(|_| !has_ended) {
             return Err(Refusal::UnderOverride(kind));
         }
         let reason = Reason::Operator { hand };

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Breaker, Settings};
 use crate::{
-    half_open::LEASE_GRACE,
+    half_open::{HalfOpen, LEASE_GRACE},
     ids::Moment,
     policy::Policy,
     state::{Open, State},
@@ -82,6 +82,8 @@ impl Breaker {
             StoredState::HalfOpen { reopenings } => {
                 let total = breaker.policy.spec().half_open.probe_timeout + LEASE_GRACE;
                 let wait = OpenWait { total, reopenings: *reopenings, ..OpenWait::default() };
+                // So that the transition tells where it comes from.
+                breaker.state = State::HalfOpen(HalfOpen::new(&breaker.policy, *reopenings, at.now));
                 breaker.open_for(wait, Vec::new(), Reason::Restored, at);
             }
             StoredState::Overridden { kind, hand, remaining } => {

@@ -1,5 +1,7 @@
 //! What once broke, one line each on what it was.
 
+use std::time::Duration;
+
 use crate::world::*;
 use panelboard_core::*;
 
@@ -143,4 +145,107 @@ fn any_counted_outcome_trips_a_rule_that_is_crossed() {
     assert_eq!(world.state(), "CLOSED", "a policy never moves the state");
     world.by_hand("b", successes(1));
     assert_eq!(world.state(), "OPEN");
+}
+
+/// The cap was applied when the breaker tripped, so that one absurd wish lengthened every wait of the next day.
+#[test]
+fn a_retry_after_is_honoured_up_to_its_cap_from_when_it_was_asked() {
+    let spec = PolicySpec { retry_after_max: ms(60_000), ..spec(vec![rate(50, within(1_000), 10)]) };
+    let mut world = World::new(policy(spec));
+    let outcomes = successes(1);
+    world
+        .report("a", &Entry { outcomes, retry_after: Some(Duration::from_secs(86_400)), ..Entry::default() });
+    world.pass(40_000).by_hand("a", failures(10));
+    let Some(Change::Transition(last)) = world.changes.last() else { panic!() };
+    assert_eq!(last.wait.unwrap().retry_after, Some(ms(20_000)));
+    world.reset();
+    world.report("a", &Entry { outcomes, retry_after: Some(Duration::MAX), ..Entry::default() });
+    world.pass(61_000).by_hand("a", failures(10));
+    let Some(Change::Transition(last)) = world.changes.last() else { panic!() };
+    assert_eq!(last.wait.unwrap().retry_after, None);
+}
+
+/// Three fast successes of five closed, although the other two could still have been one slow call too many.
+#[test]
+fn closing_is_certain_about_slow_calls_too() {
+    let half_open = HalfOpenSpec { permitted_calls: 5, ..HalfOpenSpec::default() };
+    let trip = vec![rate(50, within(1_000), 10), slow_rate(10, within(1_000), 10)];
+    let mut world = World::new(policy(PolicySpec { half_open, ..spec(trip) }));
+    world.transition_to(Target::HalfOpen).unwrap();
+    for n in 0..5 {
+        assert_eq!(world.state(), "HALF_OPEN", "after {n} fast successes");
+        let grant = world.grant("a");
+        world.end("a", grant, successes(1));
+    }
+    assert_eq!(world.state(), "CLOSED");
+}
+
+/// What was HALF_OPEN when it was stored came back as if it had been CLOSED before.
+#[test]
+fn a_restored_period_tells_where_it_comes_from() {
+    let mut world = World::new(policy(half_open_of(5)));
+    world.transition_to(Target::HalfOpen).unwrap();
+    world.restart();
+    let last = world.status().last.unwrap();
+    assert_eq!(
+        (last.from.as_str(), last.to.as_str(), &last.reason),
+        ("HALF_OPEN", "OPEN", &Reason::Restored)
+    );
+}
+
+/// An operator was refused because of an override that was over, until a tick came.
+#[test]
+fn an_override_that_is_over_does_not_stand_in_the_way() {
+    let mut world = World::new(policy(half_open_of(5)));
+    world.set_override(OverrideKind::Disabled, Some(ms(100)));
+    assert_eq!(
+        world.pass(99).transition_to(Target::Open { wait: None }),
+        Err(Refusal::UnderOverride(OverrideKind::Disabled))
+    );
+    world.pass(1).transition_to(Target::Open { wait: None }).unwrap();
+    assert_eq!(world.path(), ["CLOSED>DISABLED", "DISABLED>OPEN"]);
+}
+
+/// More slow calls than calls were counted as they were claimed.
+#[test]
+fn no_more_calls_are_slow_than_there_are() {
+    let mut world = World::new(policy(spec(vec![slow_rate(50, within(1_000), 10)])));
+    world.by_hand("a", successes(19));
+    world.by_hand("a", Outcomes { successes: 1, slow_successes: 1_000_000, ..Outcomes::default() });
+    assert_eq!((world.state(), world.readings()[0].matched), ("CLOSED", 1));
+}
+
+/// An instance stayed active from when its late entry arrived, not from when its calls were.
+#[test]
+fn a_late_entry_makes_its_instance_active_only_while_its_calls_are_in_the_window() {
+    let mut world = World::new(policy(spec(vec![rate(50, within(10_000), 100)])));
+    world.pass(20_000).by_hand("a", successes(1));
+    let at = Some(Timestamp::from_millis(12_000));
+    world.report("b", &Entry { outcomes: successes(1), at, ..Entry::default() });
+    assert_eq!(world.status().active_instances, 2);
+    world.pass(2_000).tick();
+    assert_eq!(world.status().active_instances, 1);
+}
+
+/// A reopening could not say why its probes failed.
+#[test]
+fn a_reopening_names_the_causes_of_its_probes() {
+    let mut world = World::new(policy(half_open_of(1)));
+    world.transition_to(Target::HalfOpen).unwrap();
+    let Grant { generation, probe, .. } = world.grant("a");
+    let causes = vec![(Classification::default().cause("timeout"), 1)];
+    let entry =
+        Entry { generation: Some(generation), probe, outcomes: failures(1), causes, ..Entry::default() };
+    world.report("a", &entry);
+    let last = world.status().last.unwrap();
+    assert_eq!((last.to.as_str(), last.top_causes[0].0.as_str()), ("OPEN", "timeout"));
+}
+
+/// A session's first entry was taken for a duplicate if it was numbered zero.
+#[test]
+fn a_sequence_may_begin_at_zero() {
+    let mut world = World::new(policy(half_open_of(1)));
+    let entry = Entry { sequence: Some(0), outcomes: successes(1), ..Entry::default() };
+    assert_eq!(world.report_as("a", Some("1"), &entry), Reported::Counted);
+    assert_eq!(world.report_as("a", Some("1"), &entry), Reported::Duplicate);
 }
