@@ -52,7 +52,7 @@ impl Findings {
         if value < least || value > most {
             let (value, least, most) = (Span(value), Span(least), Span(most));
             self.add(path, format!("{value} is out of range: give {least} to {most}"));
-        } else if value.subsec_nanos() % 1_000_000 != 0 {
+        } else if !value.subsec_nanos().is_multiple_of(1_000_000) {
             self.add(
                 path,
                 format!("{} ns is not a whole number of milliseconds: round it", value.as_nanos()),

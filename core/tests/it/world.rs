@@ -140,7 +140,7 @@ impl World {
         self.note(&before, change)
     }
 
-    pub(crate) fn watch(&mut self, who: &str, session: &str, starts: bool) {
+    pub(crate) fn watch(&mut self, who: &str, session: &str, starts: bool) -> &mut Self {
         let before = self.breaker.clone();
         let (instance, session) = (instance(who), session_of(session));
         let caller = Caller { instance: &instance, session: Some(&session) };
@@ -151,6 +151,7 @@ impl World {
             self.breaker.watch_ended(caller, now);
         }
         self.note(&before, None);
+        self
     }
 
     pub(crate) fn transition_to(&mut self, to: Target) -> Result<Option<Change>, Refusal> {
@@ -159,16 +160,18 @@ impl World {
         Ok(self.note(&before, change))
     }
 
-    pub(crate) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) -> &mut Self {
         let before = self.breaker.clone();
         let change = self.breaker.reset(hand(), self.moment());
         self.note(&before, Some(change));
+        self
     }
 
-    pub(crate) fn set_override(&mut self, kind: OverrideKind, lasting: Option<Duration>) {
+    pub(crate) fn set_override(&mut self, kind: OverrideKind, lasting: Option<Duration>) -> &mut Self {
         let before = self.breaker.clone();
         let change = self.breaker.set_override(kind, hand(), lasting, self.moment());
         self.note(&before, Some(change));
+        self
     }
 
     pub(crate) fn clear_override(&mut self, end: OverrideEnd) -> Result<Change, Refusal> {
@@ -184,12 +187,13 @@ impl World {
         self.note(&before, change)
     }
 
-    /// Stores it and makes another one of what was stored, `away` milliseconds later by no clock of ours.
-    pub(crate) fn restart(&mut self) {
+    /// Stores it and makes another one of what was stored, at the same time.
+    pub(crate) fn restart(&mut self) -> &mut Self {
         let stored = self.breaker.stored(Timestamp::from_millis(self.now));
         let policy = Arc::clone(self.breaker.policy());
         self.breaker = Breaker::restore(policy, SETTINGS, &stored, self.moment());
         self.revision += 1;
+        self
     }
 
     /// The state's name, or the override's above it.
