@@ -21,7 +21,7 @@ class Panel:
     def __init__(self, folder, policies=None, environment=None):
         self.environment = environment or {}
         self.folder = Path(folder)
-        self.binary = os.environ["PANELBOARD_BIN"]
+        self.binary = os.environ["PANEL_BINARY"]
         self.policies = policies
         self.log = self.folder / "server.log"
         self.process = None
@@ -41,8 +41,9 @@ class Panel:
         command += ["--data-dir", str(self.folder / "data")]
         if self.policies is not None:
             command += ["--policies", str(self.policies)]
-        # What Kubernetes injects beside a Service of our name must be harmless.
-        environment = {**os.environ, "PANELBOARD_PORT": "tcp://10.0.0.1:50051", "PANELBOARD_SERVICE_HOST": "10.0.0.1"}
+        # Nothing of the caller's own settings, and what Kubernetes injects beside a Service of our name: it must be harmless.
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PANELBOARD_")}
+        environment |= {"PANELBOARD_PORT": "tcp://10.0.0.1:50051", "PANELBOARD_SERVICE_HOST": "10.0.0.1"}
         environment |= self.environment
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(

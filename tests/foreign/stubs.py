@@ -11,8 +11,8 @@ PROTO = Path(__file__).resolve().parents[2] / "proto"
 
 def generate(folder):
     """Generates into the folder and imports: messages by their file's name, the service's stub as `grpc`."""
-    sources = sorted(str(path.relative_to(PROTO)) for path in PROTO.rglob("*.proto"))
-    assert sources, f"no proto files in {PROTO}"
+    sources = sorted(str(path.relative_to(PROTO)) for path in PROTO.glob("panelboard/v1/*.proto"))
+    assert sources, f"no proto files in {PROTO}/panelboard/v1"
     generator = [sys.executable, "-m", "grpc_tools.protoc", f"-I{PROTO}"]
     subprocess.run([*generator, f"--python_out={folder}", f"--grpc_python_out={folder}", *sources], check=True)
     sys.path.insert(0, str(folder))

@@ -172,12 +172,16 @@ def test_error_details_unpack_with_the_stock_library(service, stubs):
     assert info.domain == "panelboard" and info.reason
 
 
-def test_too_many_entries_hit_the_limit_and_count_nothing(application, stubs):
-    entries = [stubs.breaker_service.ReportEntry(breaker=application.breaker, failures=1)] * 100_000
+def test_too_many_entries_hit_the_limit_and_count_nothing(service, stubs):
+    # A short name: the message must stay under the limit in bytes, which is another refusal.
+    application = Application(service, stubs, "foreign/many")
     application.acquire()
+    entries = [stubs.breaker_service.ReportEntry(breaker=application.breaker, failures=1)] * 100_000
     with pytest.raises(grpc.RpcError) as refused:
-        application.service.Report(stubs.breaker_service.ReportRequest(entries=entries), timeout=WITHIN)
-    assert refused.value.code() in (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INVALID_ARGUMENT)
+        service.Report(stubs.breaker_service.ReportRequest(entries=entries), timeout=WITHIN)
+    assert refused.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+    details = [any_.TypeName() for any_ in rpc_status.from_call(refused.value).details]
+    assert {"google.rpc.QuotaFailure", "google.rpc.RetryInfo", "google.rpc.ErrorInfo"} <= set(details)
     assert application.look().readings[0].calls == 0
 
 

@@ -71,7 +71,11 @@ def number(random, field):
 
 
 def text(random):
-    return random.choice(NAMES) if random.random() < 0.6 else random.choice(NO_NAMES)
+    chance = random.random()
+    if chance < 0.5:
+        return random.choice(NAMES)
+    # New each time, for what the server makes as it is named: breakers, instances, sessions, causes.
+    return f"fuzz/made/{random.getrandbits(32):x}" if chance < 0.7 else random.choice(NO_NAMES)
 
 
 def mutated(random, encoded):

@@ -10,7 +10,7 @@ tools_default() {
 }
 
 find_tools_folder() {
-  TOOLS=${PANELBOARD_TOOLS:-$(tools_default)}
+  TOOLS=${CHECKS_TOOLS:-$(tools_default)}
   if ! mkdir -p "$TOOLS" 2>/dev/null || [[ ! -w $TOOLS ]]; then
     TOOLS=.cache/tools
     mkdir -p "$TOOLS" || exit 2

@@ -5,7 +5,7 @@ needs_foreign() { echo rust go python; }
 
 section_foreign() {
   need_python && need_grpcurl && build_server || return
-  run_logged 'pytest tests/foreign' env PANELBOARD_BIN="$SERVER" GRPCURL="$GRPCURL" BUF="$BUF" PYTHONDONTWRITEBYTECODE=1 \
+  run_logged 'pytest tests/foreign' env PANEL_BINARY="$SERVER" GRPCURL="$GRPCURL" BUF="$BUF" PYTHONDONTWRITEBYTECODE=1 \
     "$PYTHON" -m pytest -p no:cacheprovider --color=no --tb=short -ra tests/foreign
   count_pytest "$LOG" $?
 }

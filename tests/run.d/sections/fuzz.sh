@@ -7,8 +7,10 @@ section_fuzz() {
   need_python && build_server || return
   local seed=${FUZZ_SEED:-$((RANDOM * 32768 + RANDOM))} seconds=${FUZZ_SECONDS:-60}
   printf '  seed %s; to replay: FUZZ_SEED=%s FUZZ_SECONDS=%s tests/run fuzz\n' "$seed" "$seed" "$seconds"
-  run_logged "fuzz for $seconds s" env PANELBOARD_BIN="$SERVER" PYTHONDONTWRITEBYTECODE=1 \
+  run_logged "fuzz for $seconds s" env PANEL_BINARY="$SERVER" PYTHONDONTWRITEBYTECODE=1 \
     "$PYTHON" tests/fuzz/fuzz.py --seed "$seed" --seconds "$seconds"
+  local code=$?
+  grep '^skip' "$LOG" | sed 's/^/  /'
   # It closes as `cargo test` targets of their own harness do.
-  count_cargo "$LOG" $?
+  count_cargo "$LOG" "$code"
 }
