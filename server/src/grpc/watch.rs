@@ -1,7 +1,7 @@
 //! Watch: one task per stream, which reads what its subscriber is owed and writes it when the client can take it.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -34,6 +34,8 @@ use crate::{
 const TTL: Duration = Duration::from_secs(10);
 /// The same when the server ends: long enough to find another, or the same one restarted.
 const DRAIN_TTL: Duration = Duration::from_secs(30);
+/// When a client of a server that ends looks for it, or for another, at the earliest.
+const RECONNECT_AFTER: Duration = Duration::from_millis(200);
 /// Between bookmarks, with 20 % of it more or less so that streams do not beat in time.
 const BOOKMARK: Duration = Duration::from_secs(3);
 /// A stream that cannot take one message for so long is ended.
@@ -81,24 +83,37 @@ pub(super) async fn watch(api: &BreakerApi, request: v1::WatchRequest) -> Result
         identity,
         attended: HashMap::new(),
         policies: HashMap::new(),
-        missing: HashSet::new(),
+        in_hand: VecDeque::new(),
     };
     tokio::spawn(stream.run(start, missing));
     Ok(Box::pin(ReceiverStream::new(receiver)))
+}
+
+type Message = Result<v1::WatchResponse, Status>;
+
+/// Waits for a place on the way to the client.
+async fn reserve(sender: &mpsc::Sender<Message>) -> Result<mpsc::Permit<'_, Message>, Over> {
+    match timeout(STUCK, sender.reserve()).await {
+        Ok(place) => place.map_err(|_| Over),
+        Err(_) => {
+            tracing::info!(stuck_for = ?STUCK, "a watch could not take a message: ended");
+            Err(Over)
+        }
+    }
 }
 
 /// One open stream. Dropping it closes the subscription.
 struct Stream {
     api: BreakerApi,
     subscriber: Arc<Subscriber>,
-    sender: mpsc::Sender<Result<v1::WatchResponse, Status>>,
+    sender: mpsc::Sender<Message>,
     identity: Identity,
     /// Breakers that this stream has delivered: its instance is known to them.
     attended: HashMap<BreakerName, Arc<Slot>>,
     /// The revision of each breaker's policy that this stream has delivered.
     policies: HashMap<BreakerName, (String, u64)>,
-    /// Names that were told not to exist.
-    missing: HashSet<BreakerName>,
+    /// Values taken from the hub and not yet delivered.
+    in_hand: VecDeque<(BreakerName, Value)>,
 }
 
 /// The stream is over: its client is gone, or it could not take a message for too long.
@@ -134,7 +149,6 @@ impl Stream {
         }
         for missing in missing {
             if let Missing::NotFound { name, nearest } = missing {
-                self.missing.insert(name.clone());
                 let nearest = nearest.unwrap_or_default();
                 self.send(Event::NotFound(v1::NotFound { name: name.as_str().into(), nearest })).await?;
             } else if let Missing::TooMany { name, .. } = &missing {
@@ -145,15 +159,7 @@ impl Stream {
         let mut complete = false;
         let mut bookmark_at = Instant::now();
         loop {
-            let position = match self.api.hub.owed(&self.subscriber) {
-                Owed::Values(values) => {
-                    for (name, value) in values {
-                        self.deliver(name, value).await?;
-                    }
-                    continue;
-                }
-                Owed::Nothing { position } => position,
-            };
+            let position = self.deliver_owed().await?;
             if !complete || Instant::now() >= bookmark_at {
                 let (tick, ttl, resume) = (self.tick(), Some(duration_to_wire(TTL)), self.token(position));
                 let event = if complete {
@@ -174,7 +180,25 @@ impl Stream {
         }
     }
 
-    async fn deliver(&mut self, name: BreakerName, value: Value) -> Result<(), Over> {
+    /// Delivers all that is owed, and says up to which position that is everything. May be cancelled at any time: a
+    /// value leaves the hand in the same step in which it is sent.
+    async fn deliver_owed(&mut self) -> Result<u64, Over> {
+        loop {
+            while !self.in_hand.is_empty() {
+                let sender = self.sender.clone();
+                let place = reserve(&sender).await?;
+                if let Some((name, value)) = self.in_hand.pop_front() {
+                    place.send(Ok(v1::WatchResponse { event: Some(self.event(name, value)) }));
+                }
+            }
+            match self.api.hub.owed(&self.subscriber) {
+                Owed::Values(values) => self.in_hand.extend(values),
+                Owed::Nothing { position } => return Ok(position),
+            }
+        }
+    }
+
+    fn event(&mut self, name: BreakerName, value: Value) -> Event {
         match value {
             Value::Live { status, policy } => {
                 self.attend(&name);
@@ -182,16 +206,14 @@ impl Stream {
                 let key = (policy.name().to_string(), policy.revision());
                 if self.policies.get(&name) != Some(&key) {
                     status.policy = Some(policy_to_wire(&policy));
-                    self.policies.insert(name.clone(), key);
+                    self.policies.insert(name, key);
                 }
-                self.missing.remove(&name);
-                self.send(Event::Status(status)).await
+                Event::Status(status)
             }
             Value::Deleted { version } => {
                 self.policies.remove(&name);
                 self.attended.remove(&name);
-                let version = Some(version.into());
-                self.send(Event::Deleted(v1::Deleted { name: name.as_str().into(), version })).await
+                Event::Deleted(v1::Deleted { name: name.as_str().into(), version: Some(version.into()) })
             }
         }
     }
@@ -211,22 +233,11 @@ impl Stream {
         let part = rand::rng().random_range(0.0..0.5);
         tokio::time::sleep(grace.mul_f64(part)).await;
         // What is owed is delivered first, so that the last token says the truth.
-        let position = loop {
-            match self.api.hub.owed(&self.subscriber) {
-                Owed::Nothing { position } => break position,
-                Owed::Values(values) => {
-                    for (name, value) in values {
-                        if self.deliver(name, value).await.is_err() {
-                            return;
-                        }
-                    }
-                }
-            }
-        };
+        let Ok(position) = self.deliver_owed().await else { return };
         let draining = v1::Draining {
             tick: self.tick(),
             ttl: Some(duration_to_wire(DRAIN_TTL)),
-            reconnect_after: Some(duration_to_wire(grace / 2)),
+            reconnect_after: Some(duration_to_wire(RECONNECT_AFTER)),
             resume: self.token(position),
         };
         // Whether it arrives or not, the stream is over.
@@ -234,15 +245,8 @@ impl Stream {
     }
 
     async fn send(&self, event: Event) -> Result<(), Over> {
-        let message = Ok(v1::WatchResponse { event: Some(event) });
-        match timeout(STUCK, self.sender.send(message)).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(Over),
-            Err(_) => {
-                tracing::info!(stuck_for = ?STUCK, "a watch could not take a message: ended");
-                Err(Over)
-            }
-        }
+        reserve(&self.sender).await?.send(Ok(v1::WatchResponse { event: Some(event) }));
+        Ok(())
     }
 
     fn tick(&self) -> u64 {
