@@ -64,6 +64,17 @@ def only_the_grpc_edge_names_status():
 
 
 @rule
+def nothing_panics_on_the_way_of_a_request():
+    """Outside of tests neither the server nor the rules nor the conversions unwrap, expect or panic."""
+    panicking = re.compile(r"\.unwrap\(\)|\.unwrap_err\(\)|\.expect\(|\b(?:panic|unreachable|todo|unimplemented)!")
+    for folder in ("server/src", "core/src", "proto"):
+        for path in files(".rs", under=folder):
+            if path.stem != "tests" and "tests" not in path.parts:
+                remedy = "return an error, or write it so that it cannot happen"
+                yield from matches(path, panicking, remedy, end="#[cfg(test)]")
+
+
+@rule
 def no_machine_paths():
     """Nothing names a place that exists on one machine only, or outside the repository."""
     # The brackets keep this file from finding itself.
@@ -127,9 +138,11 @@ def section(manifest, name):
     return lines
 
 
-def matches(path, pattern, remedy, comments=False):
-    """A finding for each place where the pattern stands; `//` comments are left out unless asked for."""
+def matches(path, pattern, remedy, comments=False, end=None):
+    """A finding for each place where the pattern stands, up to `end`; `//` comments are left out unless asked for."""
     text = path.read_text(errors="replace")
+    if end is not None:
+        text = text.split(end)[0]
     if not comments:
         text = re.sub(r"//[^\n]*", "", text)
     for found in pattern.finditer(text):
