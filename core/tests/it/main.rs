@@ -1,5 +1,6 @@
 //! The rules through their public doors.
 
+mod half_open;
 mod regressions;
 mod table;
 #[allow(dead_code, reason = "each module uses its part of it")]
