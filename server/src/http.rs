@@ -41,7 +41,7 @@ struct App {
 
 /// Serves until it is dropped.
 pub(crate) async fn serve(pages: Pages, listener: TcpListener) {
-    let app = App { exporter: Arc::new(Exporter::new()), pages };
+    let app = App { exporter: Arc::new(Exporter::default()), pages };
     let router = Router::new()
         .route("/metrics", get(metrics))
         .route("/healthz", get(|| async { "alive\n" }))
@@ -67,6 +67,6 @@ async fn ready(State(app): State<App>) -> impl IntoResponse {
 }
 
 async fn metrics(State(app): State<App>) -> impl IntoResponse {
-    let text = app.exporter.render(&app.pages);
+    let text = app.exporter.scrape(&app.pages).await;
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
 }

@@ -11,7 +11,10 @@ mod token;
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use panelboard_core::{BreakerName, Policy, Version};
@@ -38,6 +41,8 @@ pub(crate) struct Hub {
     reached: watch::Sender<u64>,
     /// How many streams are open.
     open: watch::Sender<usize>,
+    /// Streams that began with a reset.
+    resyncs: AtomicU64,
     store: StoreId,
     epoch: u64,
     tombstones_max: usize,
@@ -122,7 +127,8 @@ impl Hub {
     /// A hub of this store and epoch.
     pub(crate) fn new(store: StoreId, epoch: u64, tombstones_max: usize, streams_max: usize) -> Self {
         let ((reached, _), (open, _)) = (watch::channel(0), watch::channel(0));
-        Self { state: Mutex::default(), reached, open, store, epoch, tombstones_max, streams_max }
+        let resyncs = AtomicU64::new(0);
+        Self { state: Mutex::default(), reached, open, resyncs, store, epoch, tombstones_max, streams_max }
     }
 
     /// Takes changes in and marks them at everyone who watches them. Never waits.
@@ -165,6 +171,9 @@ impl Hub {
             return Err(TooManyStreams { limit: self.streams_max });
         }
         let (start, since) = self.start(&state, &selection, resume);
+        if matches!(start, Start::Reset { .. }) {
+            self.resyncs.fetch_add(1, Ordering::Relaxed);
+        }
         let id = state.next_id;
         state.next_id += 1;
         let subscriber = Arc::new(Subscriber::new(id, selection));
@@ -221,6 +230,11 @@ impl Hub {
     /// Open streams.
     pub(crate) fn streams(&self) -> usize {
         *self.open.borrow()
+    }
+
+    /// Streams that asked to resume and were given everything anew, ever.
+    pub(crate) fn resyncs(&self) -> u64 {
+        self.resyncs.load(Ordering::Relaxed)
     }
 
     fn start(&self, state: &State, selection: &Selection, resume: &[u8]) -> (Start, u64) {

@@ -15,6 +15,7 @@ use crate::{
     clock::Clock,
     history,
     limits::Limits,
+    metrics::Durations,
     outbox::{Event, Posted, What},
     registry::Dormant,
     store::{Batch, CommitError, Fault, Handle, Key, Precondition, Record, Value, Version, Write},
@@ -40,10 +41,8 @@ pub(crate) struct Durable {
 /// How commits went, for metrics.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Commits {
-    /// Commits that succeeded.
-    pub(crate) count: u64,
-    /// How long they took in all.
-    pub(crate) took: Duration,
+    /// How long those took that succeeded.
+    pub(crate) durations: Durations,
     /// Attempts that failed.
     pub(crate) failed: u64,
 }
@@ -229,11 +228,7 @@ impl Persist {
             }
         }
         let took = began.elapsed();
-        {
-            let mut commits = self.commits.lock().unwrap_or_else(PoisonError::into_inner);
-            commits.count += 1;
-            commits.took += took;
-        }
+        self.commits.lock().unwrap_or_else(PoisonError::into_inner).durations.record(took);
         let was_failing = self.state().failing;
         self.durable.send_modify(|durable| {
             durable.failing = false;

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use panelboard_core::{Breaker, BreakerName, Entry, Rejection, Reported, Timestamp};
@@ -54,16 +55,42 @@ pub(crate) struct Counters {
     pub(crate) transitions: BTreeMap<(&'static str, &'static str, &'static str), u64>,
     /// Half-open periods by how they ended.
     pub(crate) recoveries: BTreeMap<&'static str, u64>,
-    /// Entries by what became of them.
-    pub(crate) reports: BTreeMap<&'static str, u64>,
-    /// Probes whose client never came back.
-    pub(crate) probes_expired: u64,
+    /// Probes of the latest half-open period that ended whose client never came back.
+    pub(crate) probes_expired: u32,
+    /// How long a rule was crossed under METRICS_ONLY.
+    pub(crate) would_open: WouldOpen,
+}
+
+/// How half-open periods end by themselves, as labels.
+pub(crate) const RECOVERIES: [&str; 4] = ["closed", "reopened", "closed_at_limit", "reopened_at_limit"];
+
+/// How long a rule was crossed under METRICS_ONLY.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WouldOpen {
+    before: Duration,
+    since: Option<Timestamp>,
+}
+
+impl WouldOpen {
+    /// A rule is crossed.
+    pub(crate) fn begin(&mut self, now: Timestamp) {
+        self.since.get_or_insert(now);
+    }
+
+    /// None is crossed any more, or the override is over.
+    pub(crate) fn end(&mut self, now: Timestamp) {
+        *self = Self { before: self.lasted(now), since: None };
+    }
+
+    /// How long by now.
+    pub(crate) fn lasted(&self, now: Timestamp) -> Duration {
+        self.before.saturating_add(self.since.map(|since| now.since(since)).unwrap_or_default())
+    }
 }
 
 impl Counters {
     /// Counts an entry: stale and late ones too, but a duplicate only as a duplicate.
     pub(crate) fn count_entry(&mut self, entry: &Entry, reported: Reported, causes_max: usize) {
-        *self.reports.entry(reported_label(reported)).or_default() += 1;
         if reported == Reported::Duplicate {
             return;
         }
@@ -102,18 +129,6 @@ impl Counters {
 fn add(counts: &mut BTreeMap<&'static str, u64>, key: &'static str, n: u64) {
     let count = counts.entry(key).or_default();
     *count = count.saturating_add(n);
-}
-
-/// The label of an entry's result in metrics.
-pub(crate) const fn reported_label(reported: Reported) -> &'static str {
-    match reported {
-        Reported::Counted => "counted",
-        Reported::StaleGeneration => "stale_generation",
-        Reported::UnknownProbe => "unknown_probe",
-        Reported::Duplicate => "duplicate",
-        Reported::TooOld => "too_old",
-        Reported::NotRecorded => "not_recorded",
-    }
 }
 
 impl Slot {

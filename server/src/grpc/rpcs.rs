@@ -9,34 +9,11 @@ use std::{
 
 use tonic::{Code, Response};
 
-/// Upper bounds of the buckets of durations.
-pub(crate) const BUCKETS: [Duration; 10] = [
-    Duration::from_micros(100),
-    Duration::from_micros(250),
-    Duration::from_micros(500),
-    Duration::from_millis(1),
-    Duration::from_micros(2_500),
-    Duration::from_millis(5),
-    Duration::from_millis(10),
-    Duration::from_millis(50),
-    Duration::from_millis(250),
-    Duration::from_secs(1),
-];
-
-/// Calls of one method that ended with one code.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Calls {
-    /// How many.
-    pub(crate) count: u64,
-    /// How long they took in all.
-    pub(crate) took: Duration,
-    /// How many took at most each of [`BUCKETS`].
-    pub(crate) buckets: [u64; BUCKETS.len()],
-}
+use crate::metrics::Durations;
 
 /// Counts and durations of calls. Methods and codes are few, so this stays small.
 #[derive(Debug, Default)]
-pub(crate) struct Rpcs(Mutex<BTreeMap<(&'static str, &'static str), Calls>>);
+pub(crate) struct Rpcs(Mutex<BTreeMap<(&'static str, &'static str), Durations>>);
 
 impl Rpcs {
     /// Runs a call and counts it; of a stream, its opening.
@@ -53,18 +30,13 @@ impl Rpcs {
     }
 
     /// What was counted.
-    pub(crate) fn all(&self) -> BTreeMap<(&'static str, &'static str), Calls> {
+    pub(crate) fn all(&self) -> BTreeMap<(&'static str, &'static str), Durations> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn count(&self, method: &'static str, code: &'static str, took: Duration) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let calls = all.entry((method, code)).or_default();
-        calls.count += 1;
-        calls.took += took;
-        for (bound, bucket) in BUCKETS.iter().zip(&mut calls.buckets) {
-            *bucket += u64::from(took <= *bound);
-        }
+        all.entry((method, code)).or_default().record(took);
     }
 }
 
