@@ -105,8 +105,9 @@ pub const POLICY_BYTES_TOTAL: usize = 67_108_864;
 /// Names and patterns of one policy.
 pub const PATTERNS_PER_POLICY: usize = 1_000;
 
-/// Patterns that begin alike and are equally specific: each pair of them is looked at for a name that both match.
-pub const PATTERNS_ALIKE: usize = 256;
+/// Steps spent on whether two policies are for one name. A pair of patterns that begin alike and are equally specific
+/// takes one, or the product of their lengths if their ends are alike too.
+pub const PATTERN_STEPS: usize = 20_000_000;
 
 /// One entry of [`ALL`].
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 
 use panelboard_core::{BreakerName, NAME_BYTES_MAX, Pattern};
 
-use crate::limits::PATTERNS_ALIKE;
+use crate::limits::PATTERN_STEPS;
 
 /// Two patterns of different policies between which specificity does not decide; by their places in what was given.
 #[derive(Debug, PartialEq, Eq)]
@@ -14,9 +14,9 @@ pub(super) enum Conflict {
     Same { first: usize, second: usize },
     /// They are equally specific, and both match this name.
     Tie { first: usize, second: usize, name: BreakerName },
-    /// So many are equally specific and begin alike that they are not compared.
+    /// So many are equally specific and begin alike that not all of them were compared.
     TooMany {
-        /// The first one beyond the limit.
+        /// The first one that was not.
         at: usize,
     },
 }
@@ -30,17 +30,18 @@ pub(super) fn conflicts(patterns: &[(&Pattern, usize)]) -> Vec<Conflict> {
         alike.entry(beginning(pattern)).or_default().push(index);
     }
     let mut found = Vec::new();
+    let mut steps = PATTERN_STEPS;
     for mut group in alike.into_values() {
         let rank = |a: &usize, b: &usize| patterns[*a].0.specificity(patterns[*b].0);
         group.sort_by(|a, b| rank(a, b).then(a.cmp(b)));
         for equals in group.chunk_by(|a, b| rank(a, b) == Ordering::Equal) {
-            among(equals, patterns, &mut found);
+            among(equals, patterns, &mut steps, &mut found);
         }
     }
     found
 }
 
-fn among(equals: &[usize], patterns: &[(&Pattern, usize)], found: &mut Vec<Conflict>) {
+fn among(equals: &[usize], patterns: &[(&Pattern, usize)], steps: &mut usize, found: &mut Vec<Conflict>) {
     // A name written out has no wildcard, so all that begin like it and rank like it are itself.
     if let [first, others @ ..] = equals
         && patterns[*first].0.exact().is_some()
@@ -49,23 +50,34 @@ fn among(equals: &[usize], patterns: &[(&Pattern, usize)], found: &mut Vec<Confl
         found.extend(others.map(|second| Conflict::Same { first: *first, second: *second }));
         return;
     }
-    if let Some(at) = equals.get(PATTERNS_ALIKE) {
-        found.push(Conflict::TooMany { at: *at });
-        return;
-    }
     for (place, second) in equals.iter().enumerate() {
         let (pattern, policy) = patterns[*second];
-        let conflict =
-            equals[..place].iter().filter(|first| patterns[**first].1 != policy).find_map(|first| {
-                let other = patterns[*first].0;
-                if other == pattern {
-                    return Some(Conflict::Same { first: *first, second: *second });
-                }
-                let name = common_name(other, pattern)?;
-                Some(Conflict::Tie { first: *first, second: *second, name })
-            });
-        found.extend(conflict);
+        for first in equals[..place].iter().filter(|first| patterns[**first].1 != policy) {
+            let other = patterns[*first].0;
+            if other == pattern {
+                found.push(Conflict::Same { first: *first, second: *second });
+                break;
+            }
+            let ends_alike = ends_alike(other.as_str(), pattern.as_str());
+            let cost = if ends_alike { other.as_str().len() * pattern.as_str().len() } else { 1 };
+            let Some(left) = steps.checked_sub(cost) else {
+                found.push(Conflict::TooMany { at: *second });
+                return;
+            };
+            *steps = left;
+            if let Some(name) = ends_alike.then(|| common_name(other, pattern)).flatten() {
+                found.push(Conflict::Tie { first: *first, second: *second, name });
+                break;
+            }
+        }
     }
+}
+
+/// Whether the characters behind the last wildcards agree as far as both have them. Else no name is common: most
+/// pairs are told apart by this alone.
+fn ends_alike(a: &str, b: &str) -> bool {
+    let ending = |text: &str| text.bytes().rev().take_while(|byte| *byte != b'*').collect::<Vec<_>>();
+    ending(a).iter().zip(&ending(b)).all(|(a, b)| a == b)
 }
 
 /// What a pattern's names begin with.
@@ -261,12 +273,18 @@ mod tests {
     }
 
     #[test]
-    fn too_many_alike_are_not_compared() {
-        let patterns: Vec<Pattern> =
-            (1_000..1_000 + PATTERNS_ALIKE + 1).map(|n| pattern(&format!("*-{n}"))).collect();
-        let given: Vec<(&Pattern, usize)> = patterns.iter().zip(0..).collect();
-        assert_eq!(conflicts(&given), [Conflict::TooMany { at: PATTERNS_ALIKE }]);
-        assert_eq!(conflicts(&given[..PATTERNS_ALIKE]), []);
+    fn more_than_can_be_compared_is_refused() {
+        let given = |patterns: &[Pattern]| {
+            let given: Vec<(&Pattern, usize)> = patterns.iter().zip(0..).collect();
+            conflicts(&given)
+        };
+        let told_apart: Vec<Pattern> = (1_000..3_000).map(|n| pattern(&format!("*-{n}"))).collect();
+        assert_eq!(given(&told_apart), []);
+        // Each has its number too often for a name to hold that of another as well.
+        let long: Vec<Pattern> =
+            (1_000..1_100).map(|n| pattern(&format!("*{}*", n.to_string().repeat(25)))).collect();
+        assert_eq!(given(&long[..40]), []);
+        assert!(matches!(given(&long)[..], [Conflict::TooMany { at: 62 }]), "{:?}", given(&long));
     }
 
     /// Every name of these letters up to this length.

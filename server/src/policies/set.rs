@@ -223,10 +223,9 @@ fn same_breakers(drafts: &[Draft], problems: &mut Vec<Problem>) {
             }
             Conflict::TooMany { at } => {
                 let message = format!(
-                    "{:?} is one of more than {} patterns that begin alike and are equally specific: begin them with \
-                     what tells them apart",
-                    claims[at].0.pattern.as_str(),
-                    crate::limits::PATTERNS_ALIKE
+                    "{:?} is one of too many patterns that are equally specific to tell whether a name matches two: \
+                     begin them with what tells them apart",
+                    claims[at].0.pattern.as_str()
                 );
                 (at, message)
             }

@@ -473,3 +473,23 @@ fn check_prints_errors_or_warnings_and_a_summary() {
         ]
     );
 }
+
+/// A file with every field, to be damaged.
+const WHOLE: &str = include_str!("../../../docs/policies.md");
+
+proptest::proptest! {
+    /// Cut, doubled and overwritten anywhere, a file is taken or refused with a line that it has.
+    #[test]
+    fn a_damaged_file_never_panics(at in 0usize..1_600, length in 0usize..40, junk in "[-:\\[\\]{}*&!|>'\"%#\n\ta0 ]{0,6}") {
+        let example = WHOLE.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap_or_default();
+        let cut = |at: usize| example.char_indices().map(|(at, _)| at).nth(at).unwrap_or(example.len());
+        let text = format!("{}{junk}{}", &example[..cut(at)], &example[cut(at + length)..]);
+        if let Err(errors) = load_text(&text) {
+            proptest::prop_assert!(errors.count() > 0);
+            for problem in errors.problems() {
+                let lines = text.lines().count() + 1;
+                proptest::prop_assert!((1..=lines).contains(&problem.place.line), "{problem}");
+            }
+        }
+    }
+}
