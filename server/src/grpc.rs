@@ -23,6 +23,9 @@ use tonic::{Request, Response, Status};
 use self::rpcs::Rpcs;
 use crate::{drain::Drain, hub::Hub, persist::Persist, registry::Registry};
 
+/// Wrong names of one request for which the nearest known one is looked up: it is a search over many names.
+const SUGGESTIONS_MAX: usize = 10;
+
 /// Everything that the service calls.
 #[derive(Clone, Debug)]
 pub(crate) struct BreakerApi {

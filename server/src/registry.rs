@@ -15,8 +15,8 @@ use std::{
 
 use dashmap::{DashMap, mapref::entry::Entry as MapEntry};
 use panelboard_core::{
-    Breaker, BreakerName, Caller, Change, Decision, Moment, Pattern, Policy, Reason, Reported, Settings,
-    StateKind, Status, Timestamp, Version,
+    Breaker, BreakerName, Caller, Change, Condition, Decision, Moment, Pattern, Policy, Reason, Reported,
+    Settings, StateKind, Status, Timestamp, Transition, Version,
 };
 use panelboard_proto::{
     convert::{entry_from_wire, transition_to_wire},
@@ -27,6 +27,7 @@ use crate::{
     clock::Clock,
     history,
     limits::Limits,
+    metrics::{Clients, Reports},
     nearest,
     outbox::{Event, Outbox, What},
     policies::Policies,
@@ -35,6 +36,7 @@ use crate::{
 };
 
 pub(crate) use restore::Dormant;
+use restore::Restored;
 
 /// Every breaker by name.
 #[derive(Debug)]
@@ -55,6 +57,10 @@ pub(crate) struct Registry {
     pub(crate) limits: Limits,
     /// How reloads of the policies went.
     pub(crate) reloads: Reloads,
+    /// Entries of reports, by what became of them.
+    pub(crate) reports: Reports,
+    /// Client sessions that watch.
+    pub(crate) clients: Clients,
     /// Where the seeds of breakers come from.
     seed: u64,
 }
@@ -108,6 +114,26 @@ fn suggestion(nearest: Option<&str>) -> String {
     nearest.map(|name| format!(": did you mean \"{name}\"?")).unwrap_or_default()
 }
 
+/// Names that a wrong one is compared with at most.
+const NEAREST_AMONG: usize = 2_000;
+
+/// What Acquire came to.
+#[derive(Clone, Debug)]
+pub(crate) enum Acquired {
+    /// A decision.
+    Decided {
+        /// The decision.
+        decision: Decision,
+        /// The breaker after it.
+        after: Box<After>,
+    },
+    /// None yet: the half-open period is not durable, and a probe of it must not be leased before it is.
+    NotDurable {
+        /// The position that has to be durable.
+        position: u64,
+    },
+}
+
 /// A breaker after a call.
 #[derive(Clone, Debug)]
 pub(crate) struct After {
@@ -142,6 +168,8 @@ impl Registry {
             epoch,
             limits,
             reloads: Reloads::default(),
+            reports: Reports::default(),
+            clients: Clients::default(),
             seed,
         };
         registry.make_named();
@@ -166,24 +194,47 @@ impl Registry {
     /// # Errors
     /// [`Missing::NotFound`] with the nearest name there is.
     pub(crate) fn look_up(&self, name: &BreakerName) -> Result<Arc<Slot>, Missing> {
-        self.find(name).ok_or_else(|| self.missing(name))
+        let missing = || self.with_nearest(Missing::NotFound { name: name.clone(), nearest: None });
+        self.find(name).ok_or_else(missing)
     }
 
     /// A breaker that exists, or that a policy's pattern makes now.
     ///
     /// # Errors
-    /// [`Missing`] if no policy matches, or too many exist.
-    pub(crate) fn find_or_make(&self, name: &BreakerName) -> Result<Arc<Slot>, Missing> {
+    /// [`Missing`] if no policy matches, or too many exist. It names no nearest name: see [`Self::with_nearest`].
+    fn find_or_make(&self, name: &BreakerName) -> Result<Arc<Slot>, Missing> {
         if let Some(slot) = self.find(name) {
             return Ok(slot);
         }
-        let policy = self.policies().resolve(name).cloned().ok_or_else(|| self.missing(name))?;
+        // Held until it is made: whoever changes the policies meanwhile finds it among the breakers.
+        let policies = self.policies.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(policy) = policies.resolve(name) else {
+            return Err(Missing::NotFound { name: name.clone(), nearest: None });
+        };
         // Counted before the map's entry is taken: a second access under it could deadlock. The limit may so be
         // exceeded by as many calls as run at the same instant.
         if self.slots.len() >= self.limits.breakers {
             return Err(Missing::TooMany { name: name.clone(), limit: self.limits.breakers });
         }
-        Ok(self.make(name, policy))
+        Ok(self.make(name, Arc::clone(policy)))
+    }
+
+    /// The same with the nearest name that exists. It is a search over many names: do it for few.
+    pub(crate) fn with_nearest(&self, missing: Missing) -> Missing {
+        let Missing::NotFound { name, .. } = &missing else { return missing };
+        let wrong = name.as_str().as_bytes();
+        // Comparing is expensive and the wrong name may come from anybody: a slip of the hand leaves the first or the
+        // last letter as it was, and adds or drops few.
+        let is_alike = |known: &[u8]| {
+            let ends = |f: fn(&[u8]) -> Option<&u8>| f(known).map(u8::to_ascii_lowercase);
+            let same = |f: fn(&[u8]) -> Option<&u8>| ends(f) == f(wrong).map(u8::to_ascii_lowercase);
+            known.len().abs_diff(wrong.len()) * 3 <= known.len().max(wrong.len())
+                && (same(<[u8]>::first) || same(<[u8]>::last))
+        };
+        let alike = self.slots.iter().filter(|slot| is_alike(slot.name.as_str().as_bytes()));
+        let names: Vec<_> = alike.map(|slot| slot.name.clone()).take(NEAREST_AMONG).collect();
+        let nearest = nearest::nearest(name.as_str(), names.iter().map(BreakerName::as_str));
+        Missing::NotFound { name: name.clone(), nearest: nearest.map(String::from) }
     }
 
     /// All names, in order, that match a pattern.
@@ -199,69 +250,88 @@ impl Registry {
         self.slots.iter().map(|slot| Arc::clone(&slot)).collect()
     }
 
-    fn missing(&self, name: &BreakerName) -> Missing {
-        let names = self.names(None);
-        let nearest = nearest::nearest(name.as_str(), names.iter().map(BreakerName::as_str));
-        Missing::NotFound { name: name.clone(), nearest: nearest.map(String::from) }
-    }
-
     // Calls.
 
-    /// Asks for leave to make one call. Nothing may be awaited after it: a probe may have been taken.
-    pub(crate) fn acquire(&self, slot: &Arc<Slot>, caller: Caller<'_>) -> (Decision, After) {
-        self.with(slot, |cell, at| {
-            cell.last_used = at.now;
-            let (decision, change) = cell.breaker.acquire(caller, at);
-            if let Decision::Rejected(rejection) = &decision {
-                cell.counters.count_rejection(rejection);
+    /// Asks for leave to make one call. `durable` is the position up to which everything is durable; none: do not mind.
+    /// Nothing may be awaited after a decision: a probe may have been taken.
+    ///
+    /// # Errors
+    /// As [`Self::find_or_make`].
+    pub(crate) fn acquire(
+        &self,
+        name: &BreakerName,
+        caller: Caller<'_>,
+        durable: Option<u64>,
+    ) -> Result<Acquired, Missing> {
+        self.with_live(name, |cell, now| {
+            // What time has made due comes first: a half-open period that begins here has its first probe here.
+            self.apply(name, cell, now, |cell, at| ((), cell.breaker.tick(at)));
+            let probes = cell.breaker.condition() == Condition { state: StateKind::HalfOpen, over: None };
+            if probes && durable.is_some_and(|durable| durable < cell.position) {
+                return Acquired::NotDurable { position: cell.position };
             }
-            (decision, change)
+            let decision = self.apply(name, cell, now, |cell, at| {
+                cell.last_used = now;
+                let (decision, change) = cell.breaker.acquire(caller, at);
+                if let Decision::Rejected(rejection) = &decision {
+                    cell.counters.count_rejection(rejection);
+                }
+                (decision, change)
+            });
+            Acquired::Decided { decision, after: Box::new(after(cell, now)) }
         })
     }
 
     /// Takes in one entry.
+    ///
+    /// # Errors
+    /// As [`Self::find_or_make`].
     pub(crate) fn report(
         &self,
-        slot: &Arc<Slot>,
+        name: &BreakerName,
         caller: Caller<'_>,
         entry: &v1::ReportEntry,
-    ) -> (Reported, After) {
-        self.with(slot, |cell, at| {
-            cell.last_used = at.now;
-            let entry = entry_from_wire(entry, cell.breaker.policy());
-            let (reported, change) = cell.breaker.report(caller, &entry, at);
-            cell.counters.count_entry(&entry, reported, self.limits.causes_per_breaker);
-            (reported, change)
+    ) -> Result<(Reported, After), Missing> {
+        self.with_live(name, |cell, now| {
+            let reported = self.apply(name, cell, now, |cell, at| {
+                cell.last_used = now;
+                let entry = entry_from_wire(entry, cell.breaker.policy());
+                let (reported, change) = cell.breaker.report(caller, &entry, at);
+                cell.counters.count_entry(&entry, reported, self.limits.causes_per_breaker);
+                self.reports.taken(reported);
+                (reported, change)
+            });
+            (reported, after(cell, now))
         })
     }
 
     /// Does what time has made due and looks.
     pub(crate) fn look(&self, slot: &Arc<Slot>) -> After {
-        self.with(slot, |cell, at| ((), cell.breaker.tick(at))).1
+        let mut cell = slot.lock();
+        let now = self.clock.now();
+        self.apply(&slot.name, &mut cell, now, |cell, at| ((), cell.breaker.tick(at)));
+        after(&cell, now)
     }
 
-    /// A session began to watch.
-    pub(crate) fn watch_started(&self, slot: &Arc<Slot>, caller: Caller<'_>) {
-        let mut cell = slot.lock();
-        cell.last_used = self.clock.now();
-        let now = cell.last_used;
-        cell.breaker.watch_started(caller, now);
+    /// A watch names a breaker: it is made if it can be, and that is a use of it.
+    ///
+    /// # Errors
+    /// As [`Self::find_or_make`].
+    pub(crate) fn name_in_watch(&self, name: &BreakerName) -> Result<(), Missing> {
+        self.with_live(name, |cell, now| cell.last_used = now)
+    }
+
+    /// A session began to watch. That keeps no breaker from expiring: only a watch that names it does.
+    pub(crate) fn watch_started(&self, slot: &Slot, caller: Caller<'_>) {
+        slot.lock().breaker.watch_started(caller, self.clock.now());
     }
 
     /// A session stopped watching.
-    pub(crate) fn watch_ended(&self, slot: &Arc<Slot>, caller: Caller<'_>) {
+    pub(crate) fn watch_ended(&self, slot: &Slot, caller: Caller<'_>) {
         let mut cell = slot.lock();
-        cell.last_used = self.clock.now();
-        let now = cell.last_used;
-        cell.breaker.watch_ended(caller, now);
-    }
-
-    /// The position of the transition into HALF_OPEN, if the breaker is HALF_OPEN now: it must be durable before the
-    /// first probe is leased.
-    pub(crate) fn half_open_since(&self, slot: &Arc<Slot>) -> Option<u64> {
-        self.look(slot);
-        let cell = slot.lock();
-        (cell.breaker.condition().state == StateKind::HalfOpen).then_some(cell.position)
+        cell.breaker.watch_ended(caller, self.clock.now());
+        // One known instance less may be what a verdict waits for.
+        self.rearm(&slot.name, &mut cell);
     }
 
     /// Runs the timer's part: the deadline of one breaker has come.
@@ -272,33 +342,43 @@ impl Registry {
         }
     }
 
-    /// Runs `call` on a locked breaker, and sends off what changed.
-    fn with<R>(
+    /// Runs `call` on the locked breaker of this name, which exists or is made.
+    fn with_live<R>(
         &self,
-        slot: &Arc<Slot>,
+        name: &BreakerName,
+        call: impl FnOnce(&mut Cell, Timestamp) -> R,
+    ) -> Result<R, Missing> {
+        loop {
+            let slot = self.find_or_make(name)?;
+            let mut cell = slot.lock();
+            // Deleted between the look-up and the lock: what is done to it would be lost.
+            if !cell.deleted {
+                return Ok(call(&mut cell, self.clock.now()));
+            }
+        }
+    }
+
+    /// Runs `call` on a locked breaker, and sends off what changed.
+    fn apply<R>(
+        &self,
+        name: &BreakerName,
+        cell: &mut Cell,
+        now: Timestamp,
         call: impl FnOnce(&mut Cell, Moment) -> (R, Option<Change>),
-    ) -> (R, After) {
-        let mut cell = slot.lock();
-        let at = self.moment();
-        let (result, change) = call(&mut cell, at);
+    ) -> R {
+        let (result, change) = call(cell, self.moment(now));
         if let Some(change) = change
             && !cell.deleted
         {
-            self.post(&slot.name, &mut cell, &change, at.now);
+            self.post(name, cell, &change, now);
         }
-        self.rearm(&slot.name, &mut cell);
-        let after = After {
-            status: cell.breaker.status(at.now),
-            last: cell.last.clone(),
-            progress: cell.breaker.progress(at.now),
-            now: at.now,
-        };
-        (result, after)
+        self.rearm(name, cell);
+        result
     }
 
-    fn moment(&self) -> Moment {
-        let next = Version { epoch: self.epoch, revision: self.outbox.next_revision() };
-        Moment { now: self.clock.now(), next }
+    /// Call it with the breaker's lock held.
+    fn moment(&self, now: Timestamp) -> Moment {
+        Moment { now, next: Version { epoch: self.epoch, revision: self.outbox.next_revision() } }
     }
 
     fn rearm(&self, name: &BreakerName, cell: &mut Cell) {
@@ -321,12 +401,18 @@ impl Registry {
                 history::prune(&mut cell.incidents, unix_ms, &self.limits);
                 cell.last = Some(Arc::new(wire));
                 cell.since_unix_ms = unix_ms;
+                cell.counters.would_open.end(now);
                 count_transition(&mut cell.counters, transition);
                 Event::Transition { transition: Arc::clone(transition), incident }
             }
-            Change::Extended { .. } | Change::Availability | Change::WouldOpen { .. } | Change::Policy => {
+            Change::WouldOpen { crossing } => {
+                match crossing {
+                    Some(_) => cell.counters.would_open.begin(now),
+                    None => cell.counters.would_open.end(now),
+                }
                 Event::Other
             }
+            Change::Extended { .. } | Change::Availability | Change::Policy => Event::Other,
         };
         let is_stored = matches!(change, Change::Transition(_) | Change::Extended { .. });
         let stored = is_stored.then(|| Box::new(self.stored(cell, now)));
@@ -357,19 +443,20 @@ impl Registry {
     pub(crate) fn set_policies(&self, policies: &Policies) {
         *self.policies.write().unwrap_or_else(PoisonError::into_inner) = policies.clone();
         for slot in self.all() {
-            match policies.resolve(&slot.name) {
-                Some(policy) => {
-                    let policy = Arc::clone(policy);
-                    self.with(&slot, |cell, at| ((), cell.breaker.set_policy(policy, at)));
-                }
-                None => self.delete(&slot),
-            }
+            let Some(policy) = policies.resolve(&slot.name) else {
+                self.delete(&slot, |_| true);
+                continue;
+            };
+            let mut cell = slot.lock();
+            let (policy, now) = (Arc::clone(policy), self.clock.now());
+            self.apply(&slot.name, &mut cell, now, |cell, at| ((), cell.breaker.set_policy(policy, at)));
         }
         self.make_named();
+        self.make_stored();
     }
 
     /// Deletes the breakers that patterns made, that admit or rest, and that nobody has used for long. `is_named` tells
-    /// whether a watch names one.
+    /// whether a watch names one, which is a use.
     pub(crate) fn expire_idle(&self, is_named: impl Fn(&BreakerName) -> bool) {
         let policies = self.policies();
         let now = self.clock.now();
@@ -377,38 +464,35 @@ impl Registry {
             let is_exact = |entry: &crate::policies::Entry| {
                 entry.patterns().iter().any(|pattern| pattern.exact().as_ref() == Some(&slot.name))
             };
-            if policies.entry(&slot.name).is_some_and(is_exact) || is_named(&slot.name) {
+            if policies.entry(&slot.name).is_some_and(is_exact) {
                 continue;
             }
-            let idle = {
-                let cell = slot.lock();
-                let rests = matches!(
-                    (cell.breaker.condition().over, cell.breaker.condition().state),
-                    (None, StateKind::Closed | StateKind::HalfOpen)
-                );
-                rests && now >= cell.last_used.plus(self.limits.idle_breaker_age)
-            };
-            if idle {
-                self.delete(&slot);
+            if is_named(&slot.name) {
+                slot.lock().last_used = now;
+                continue;
             }
+            let age = self.limits.idle_breaker_age;
+            self.delete(&slot, |cell| {
+                let Condition { state, over } = cell.breaker.condition();
+                let rests = over.is_none() && matches!(state, StateKind::Closed | StateKind::HalfOpen);
+                rests && now >= cell.last_used.plus(age)
+            });
         }
     }
 
     fn make_named(&self) {
-        let policies = self.policies();
+        let policies = self.policies.read().unwrap_or_else(PoisonError::into_inner);
         for name in policies.exact_names() {
-            if self.find(name).is_none()
-                && let Some(policy) = policies.resolve(name)
-            {
+            if let Some(policy) = policies.resolve(name) {
                 self.make(name, Arc::clone(policy));
             }
         }
     }
 
-    /// Makes the breakers of the store that a policy still matches: one that was open is open for whoever looks or
-    /// watches, before anybody calls.
+    /// Makes the breakers of the store that a policy matches: one that was open is open for whoever looks or watches,
+    /// before anybody calls.
     fn make_stored(&self) {
-        let policies = self.policies();
+        let policies = self.policies.read().unwrap_or_else(PoisonError::into_inner);
         let mut names: Vec<_> =
             self.dormant.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
         names.sort();
@@ -419,23 +503,28 @@ impl Registry {
         }
     }
 
+    /// Makes a breaker if there is none. The policies are locked, so that the one it is made with is in force.
     fn make(&self, name: &BreakerName, policy: Arc<Policy>) -> Arc<Slot> {
-        let dormant = self.dormant.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
-        let at = self.moment();
-        let cell = self.cell(name, policy, dormant, at);
         match self.slots.entry(name.clone()) {
-            // Another call made it first.
             MapEntry::Occupied(entry) => Arc::clone(entry.get()),
+            // The entry stays locked until the change is in the outbox, so that a deletion of the same name is told
+            // before it or after it, as it happened.
             MapEntry::Vacant(entry) => {
+                let now = self.clock.now();
+                let (cell, restored) = self.cell(name, policy, self.moment(now));
                 let slot = Arc::new(Slot::new(name.clone(), cell));
                 let mut cell = slot.lock();
-                let what = What::Changed {
-                    status: Box::new(cell.breaker.status(at.now)),
-                    last: cell.last.clone(),
-                    event: Event::Created,
-                    stored: None,
-                };
-                cell.position = self.outbox.post(name.clone(), what);
+                if let Some(transition) = restored {
+                    self.post(name, &mut cell, &Change::Transition(transition), now);
+                } else {
+                    let what = What::Changed {
+                        status: Box::new(cell.breaker.status(now)),
+                        last: cell.last.clone(),
+                        event: Event::Created,
+                        stored: None,
+                    };
+                    cell.position = self.outbox.post(name.clone(), what);
+                }
                 self.rearm(name, &mut cell);
                 drop(cell);
                 entry.insert(Arc::clone(&slot));
@@ -444,51 +533,69 @@ impl Registry {
         }
     }
 
-    fn cell(&self, name: &BreakerName, policy: Arc<Policy>, dormant: Option<Dormant>, at: Moment) -> Cell {
+    /// What is behind a new slot's lock, and the transition that restoring it was.
+    fn cell(&self, name: &BreakerName, policy: Arc<Policy>, at: Moment) -> (Cell, Option<Arc<Transition>>) {
         let settings =
             Settings { seed: seed_of(self.seed, name), instances_max: self.limits.instances_per_breaker };
         let unix_ms = self.clock.unix_ms();
+        let dormant = self.dormant.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
         let mut dormant = dormant.unwrap_or_default();
         history::prune(&mut dormant.incidents, unix_ms, &self.limits);
-        let (breaker, last, since_unix_ms) = match dormant.record {
-            None => (Breaker::new(policy, settings, at), None, unix_ms),
+        let restored = match dormant.record {
+            None => Restored::fresh(Breaker::new(policy, settings, at), unix_ms),
             Some(record) => restore::from_record(record, policy, settings, at, unix_ms),
         };
-        Cell {
-            breaker,
-            last,
-            since_unix_ms,
+        let cell = Cell {
+            breaker: restored.breaker,
+            last: restored.last,
+            since_unix_ms: restored.since_unix_ms,
             incidents: dormant.incidents,
             counters: Counters::default(),
             position: 0,
             last_used: at.now,
             armed: None,
             deleted: false,
-        }
+        };
+        (cell, restored.transition)
     }
 
-    fn delete(&self, slot: &Arc<Slot>) {
-        // Out of the map first: a lookup that comes later makes a new one.
-        self.slots.remove_if(&slot.name, |_, held| Arc::ptr_eq(held, slot));
-        let mut cell = slot.lock();
-        if !cell.deleted {
+    /// Deletes a breaker, if it is so when it is locked.
+    fn delete(&self, slot: &Arc<Slot>, is_so: impl FnOnce(&Cell) -> bool) {
+        // Marked, told and out of the map in one step: whoever looks it up later makes a new one, and that is told later.
+        self.slots.remove_if(&slot.name, |name, held| {
+            let mut cell = held.lock();
+            if !Arc::ptr_eq(held, slot) || !is_so(&cell) {
+                return false;
+            }
             cell.deleted = true;
             let version = Version { epoch: self.epoch, revision: self.outbox.next_revision() };
-            self.outbox.post(slot.name.clone(), What::Deleted { version });
-        }
+            self.outbox.post(name.clone(), What::Deleted { version });
+            true
+        });
     }
 }
 
-fn count_transition(counters: &mut Counters, transition: &panelboard_core::Transition) {
+fn after(cell: &Cell, now: Timestamp) -> After {
+    After {
+        status: cell.breaker.status(now),
+        last: cell.last.clone(),
+        progress: cell.breaker.progress(now),
+        now,
+    }
+}
+
+fn count_transition(counters: &mut Counters, transition: &Transition) {
     let (from, to) = (transition.from.as_str(), transition.to.as_str());
     *counters.transitions.entry((from, to, transition.reason.label())).or_default() += 1;
-    let recovery = match &transition.reason {
-        Reason::ProbesSucceeded { .. } => "closed",
-        Reason::ProbesFailed { .. } | Reason::ProbesSlow { .. } => "reopened",
-        Reason::HalfOpenLimit { .. } if transition.to.state == StateKind::Closed => "closed_at_limit",
-        Reason::HalfOpenLimit { .. } => "reopened_at_limit",
+    let is_closed = transition.to.state == StateKind::Closed;
+    let (recovery, probes) = match &transition.reason {
+        Reason::ProbesSucceeded { probes, .. } => ("closed", probes),
+        Reason::ProbesFailed { probes, .. } | Reason::ProbesSlow { probes, .. } => ("reopened", probes),
+        Reason::HalfOpenLimit { probes, .. } if is_closed => ("closed_at_limit", probes),
+        Reason::HalfOpenLimit { probes, .. } => ("reopened_at_limit", probes),
         _ => return,
     };
+    counters.probes_expired = probes.expired;
     *counters.recoveries.entry(recovery).or_default() += 1;
 }
 

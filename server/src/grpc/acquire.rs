@@ -1,16 +1,19 @@
 //! Acquire.
 
+use std::time::Duration;
+
 use panelboard_proto::{
     convert::{Times, decision_to_wire, status_to_wire},
     v1,
 };
+use tokio::time::timeout;
 use tonic::Status;
 
 use super::{BreakerApi, validate::Violations};
-use crate::registry::After;
+use crate::registry::{Acquired, After};
 
 /// The longest that a probe waits for its half-open period to be durable. A commit takes milliseconds.
-const DURABLE_WITHIN: std::time::Duration = std::time::Duration::from_secs(1);
+const DURABLE_WITHIN: Duration = Duration::from_secs(1);
 
 pub(super) async fn acquire(
     api: &BreakerApi,
@@ -23,16 +26,21 @@ pub(super) async fn acquire(
     wrong.into_result()?;
     let Some(name) = name else { return Err(Status::internal("a name was lost")) };
 
-    let mut slot = registry.find_or_make(&name)?;
-    // HALF_OPEN is durable before its first probe, unless the store is known to fail.
-    if let Some(position) = registry.half_open_since(&slot) {
-        // A disk that hangs is not in the way either: it counts as one that fails.
-        let _ = tokio::time::timeout(DURABLE_WITHIN, api.persist.durable(position)).await;
-        slot = registry.find_or_make(&name)?;
-    }
-    // A probe may be taken here: nothing is awaited after it.
-    let (decision, after) = registry.acquire(&slot, identity.caller());
-    let After { status, last, progress: _, now } = after;
+    // Nothing is awaited after a decision: a probe may have been taken.
+    let mut minds = true;
+    let (decision, After { status, last, progress: _, now }) = loop {
+        // HALF_OPEN is durable before its first probe, unless the store is known to fail.
+        let store = api.persist.state();
+        let durable = (minds && !store.failing).then_some(store.position);
+        match registry.acquire(&name, identity.caller(), durable) {
+            Err(missing) => return Err(registry.with_nearest(missing).into()),
+            Ok(Acquired::Decided { decision, after }) => break (decision, *after),
+            // A disk that hangs is not in the way either: it counts as one that fails.
+            Ok(Acquired::NotDurable { position }) => {
+                minds = timeout(DURABLE_WITHIN, api.persist.durable(position)).await.is_ok();
+            }
+        }
+    };
     let why = last.as_deref().map(|last| last.explanation.as_str()).unwrap_or_default();
     Ok(v1::AcquireResponse {
         decision: Some(decision_to_wire(name.as_str(), &decision, why)),

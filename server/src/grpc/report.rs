@@ -1,6 +1,6 @@
 //! Report.
 
-use panelboard_core::Reported;
+use panelboard_core::{BreakerName, Reported};
 use panelboard_proto::{
     convert::{Times, status_to_wire},
     v1,
@@ -8,7 +8,7 @@ use panelboard_proto::{
 use tonic::Status;
 
 use super::{
-    BreakerApi, errors,
+    BreakerApi, SUGGESTIONS_MAX, errors,
     errors::reason,
     validate::{Identity, Violations},
 };
@@ -28,8 +28,12 @@ pub(super) fn report(api: &BreakerApi, request: &v1::ReportRequest) -> Result<v1
         request.entries.iter().enumerate().map(|(at, entry)| wrong.entry(at, entry, limits)).collect();
     wrong.into_result()?;
 
+    // Finding the nearest name is a search: the first few slips of a request are worth it.
+    let mut suggestions = SUGGESTIONS_MAX;
     let results = request.entries.iter().zip(names);
-    let results = results.filter_map(|(entry, name)| Some(take(api, &identity, entry, &name?))).collect();
+    let results = results
+        .filter_map(|(entry, name)| Some(take(api, &identity, entry, &name?, &mut suggestions)))
+        .collect();
     Ok(v1::ReportResponse { results, tick: registry.clock.now().as_millis() })
 }
 
@@ -37,18 +41,24 @@ fn take(
     api: &BreakerApi,
     identity: &Identity,
     entry: &v1::ReportEntry,
-    name: &panelboard_core::BreakerName,
+    name: &BreakerName,
+    suggestions: &mut usize,
 ) -> v1::ReportResult {
-    let slot = match api.registry.find_or_make(name) {
-        Ok(slot) => slot,
-        Err(missing) => {
+    let registry = &api.registry;
+    let (reported, after) = match registry.report(name, identity.caller(), entry) {
+        Ok(done) => done,
+        Err(mut missing) => {
+            registry.reports.refused();
+            if *suggestions > 0 {
+                *suggestions -= 1;
+                missing = registry.with_nearest(missing);
+            }
             let (code, reason) = errors::entry_code(&missing);
             let error =
                 v1::EntryError { code: code.into(), reason: reason.into(), message: missing.to_string() };
             return v1::ReportResult { error: Some(error), ..v1::ReportResult::default() };
         }
     };
-    let (reported, after) = api.registry.report(&slot, identity.caller(), entry);
     let times = Times::LeftFrom(after.now);
     let last = after.last.as_deref().cloned();
     v1::ReportResult {

@@ -20,7 +20,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use super::{
-    BreakerApi, Watching, errors,
+    BreakerApi, SUGGESTIONS_MAX, Watching, errors,
     errors::reason,
     validate::{Identity, Violations},
 };
@@ -67,15 +67,12 @@ pub(super) async fn watch(api: &BreakerApi, request: v1::WatchRequest) -> Result
         .collect();
     wrong.into_result()?;
 
-    // Naming a breaker makes it, if a policy's pattern matches.
     let selection = Selection::new(patterns);
-    let missing: Vec<Missing> =
-        selection.names().filter_map(|name| api.registry.find_or_make(name).err()).collect();
-    // What exists by now must be in the snapshot.
-    api.hub.reached(api.registry.outbox.position()).await;
+    let names: Vec<BreakerName> = selection.names().cloned().collect();
     let (subscriber, start) = api.hub.subscribe(selection, &request.resume)?;
-
+    api.registry.clients.arrived(identity.caller());
     let (sender, receiver) = mpsc::channel(IN_FLIGHT);
+    // From here on it is the stream that ends the subscription, whatever happens.
     let stream = Stream {
         api: api.clone(),
         subscriber,
@@ -84,7 +81,16 @@ pub(super) async fn watch(api: &BreakerApi, request: v1::WatchRequest) -> Result
         attended: HashMap::new(),
         policies: HashMap::new(),
         in_hand: VecDeque::new(),
+        was_asked_to_leave: false,
     };
+    // Naming a breaker makes it, if a policy's pattern matches; and what is named by now does not expire.
+    let missing = names.iter().filter_map(|name| api.registry.name_in_watch(name).err());
+    let missing = missing
+        .enumerate()
+        .map(|(at, missing)| if at < SUGGESTIONS_MAX { api.registry.with_nearest(missing) } else { missing });
+    let missing = missing.collect();
+    // What exists by now must be in the snapshot.
+    api.hub.reached(api.registry.outbox.position()).await;
     tokio::spawn(stream.run(start, missing));
     Ok(Box::pin(ReceiverStream::new(receiver)))
 }
@@ -114,6 +120,8 @@ struct Stream {
     policies: HashMap<BreakerName, (String, u64)>,
     /// Values taken from the hub and not yet delivered.
     in_hand: VecDeque<(BreakerName, Value)>,
+    /// The stream ends because the server does.
+    was_asked_to_leave: bool,
 }
 
 /// The stream is over: its client is gone, or it could not take a message for too long.
@@ -230,6 +238,7 @@ impl Stream {
 
     /// Ends the stream with a hint, at a moment of its own within the grace.
     async fn end(mut self, grace: Duration) {
+        self.was_asked_to_leave = true;
         let part = rand::rng().random_range(0.0..0.5);
         tokio::time::sleep(grace.mul_f64(part)).await;
         // What is owed is delivered first, so that the last token says the truth.
@@ -264,5 +273,7 @@ impl Drop for Stream {
         for slot in self.attended.values() {
             self.api.registry.watch_ended(slot, self.identity.caller());
         }
+        let (registry, most) = (&self.api.registry, self.api.registry.limits.watch_streams);
+        registry.clients.left(self.identity.caller(), self.was_asked_to_leave, most, registry.clock.now());
     }
 }

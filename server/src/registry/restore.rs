@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use panelboard_core::{Breaker, Hand, Moment, OpenWait, Policy, Settings, Stored, StoredState};
+use panelboard_core::{Breaker, Hand, Moment, OpenWait, Policy, Settings, Stored, StoredState, Transition};
 use panelboard_proto::{
     convert::{duration_from_wire, duration_to_wire, override_kind_from_wire, override_kind_to_wire},
     store::{self, stored_breaker::State},
@@ -19,7 +19,7 @@ pub(crate) struct Dormant {
 }
 
 /// What to store of a breaker.
-pub(crate) fn to_record(
+pub(super) fn to_record(
     stored: &Stored,
     last: Option<&v1::Transition>,
     since_unix_ms: u64,
@@ -51,14 +51,33 @@ pub(crate) fn to_record(
     store::StoredBreaker { state: Some(state), since_unix_ms, last_transition: last.cloned() }
 }
 
-/// A breaker from what was stored, with its last transition and when its state began.
-pub(crate) fn from_record(
+/// A breaker that was made again.
+#[derive(Debug)]
+pub(super) struct Restored {
+    pub(super) breaker: Breaker,
+    /// The transition that began its state.
+    pub(super) last: Option<Arc<v1::Transition>>,
+    /// When its state began.
+    pub(super) since_unix_ms: u64,
+    /// The transition that restoring it was: HALF_OPEN comes back as OPEN.
+    pub(super) transition: Option<Arc<Transition>>,
+}
+
+impl Restored {
+    /// One of which nothing was stored.
+    pub(super) const fn fresh(breaker: Breaker, now_unix_ms: u64) -> Self {
+        Self { breaker, last: None, since_unix_ms: now_unix_ms, transition: None }
+    }
+}
+
+/// A breaker from what was stored.
+pub(super) fn from_record(
     record: store::StoredBreaker,
     policy: Arc<Policy>,
     settings: Settings,
     at: Moment,
     now_unix_ms: u64,
-) -> (Breaker, Option<Arc<v1::Transition>>, u64) {
+) -> Restored {
     let left = |until_unix_ms: u64| Duration::from_millis(until_unix_ms.saturating_sub(now_unix_ms));
     let span = |wire: Option<&prost_types::Duration>| wire.and_then(duration_from_wire);
     let state = match &record.state {
@@ -90,7 +109,12 @@ pub(crate) fn from_record(
         Some(State::Closed(_)) | None => StoredState::Closed,
     };
     let breaker = Breaker::restore(policy, settings, &Stored { state, last: None }, at);
-    (breaker, record.last_transition.map(Arc::new), record.since_unix_ms)
+    let lasted = Duration::from_millis(now_unix_ms.saturating_sub(record.since_unix_ms));
+    let transition = breaker.status(at.now).last;
+    let transition =
+        transition.map(|made| Arc::new(Transition { previous_lasted: lasted, ..(*made).clone() }));
+    let last = record.last_transition.map(Arc::new);
+    Restored { breaker, last, since_unix_ms: record.since_unix_ms, transition }
 }
 
 fn millis(span: Duration) -> u64 {
