@@ -1,0 +1,138 @@
+//! The answer "no": why, until when, and how the client knows.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use panelboard_core::Span;
+
+use crate::state::Freshness;
+
+/// Why a call must not be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The breaker is OPEN.
+    Open,
+    /// The breaker is HALF_OPEN, and no probe is at hand for this call.
+    ProbesTaken,
+    /// An operator forced it open.
+    ForcedOpen,
+    /// This instance alone is kept out.
+    Quarantined,
+    /// The breaker has just closed, and this instance's turn comes a little later.
+    Recovering,
+    /// The server is away, and the policy says to reject then.
+    Disconnected,
+}
+
+impl Reason {
+    /// The reason's name, as in metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "OPEN",
+            Self::ProbesTaken => "PROBES_TAKEN",
+            Self::ForcedOpen => "FORCED_OPEN",
+            Self::Quarantined => "QUARANTINED",
+            Self::Recovering => "RECOVERING",
+            Self::Disconnected => "DISCONNECTED",
+        }
+    }
+
+    const fn phrase(self) -> &'static str {
+        match self {
+            Self::Open => "OPEN",
+            Self::ProbesTaken => "HALF_OPEN, its probes are taken",
+            Self::ForcedOpen => "FORCED_OPEN",
+            Self::Quarantined => "closed to this instance (QUARANTINED)",
+            Self::Recovering => "RECOVERING, this instance is admitted later",
+            Self::Disconnected => "cut off (DISCONNECTED)",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A call was not admitted, so it was not made. Not a failure of the dependency: do not retry it in a loop, fall
+/// back, or come again after [`retry_after`](Self::retry_after).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejected {
+    pub(crate) breaker: Arc<str>,
+    pub(crate) reason: Reason,
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) freshness: Freshness,
+    pub(crate) explanation: Arc<str>,
+}
+
+impl Rejected {
+    /// The breaker's name.
+    pub fn breaker(&self) -> &str {
+        &self.breaker
+    }
+
+    /// Why.
+    pub const fn reason(&self) -> Reason {
+        self.reason
+    }
+
+    /// After this long asking again can succeed; none: nobody knows.
+    pub const fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
+    }
+
+    /// How the client knows.
+    pub const fn freshness(&self) -> Freshness {
+        self.freshness
+    }
+
+    /// Why the breaker is as it is, in one sentence; may be empty.
+    pub fn explanation(&self) -> &str {
+        &self.explanation
+    }
+}
+
+impl fmt::Display for Rejected {
+    /// `circuit breaker "checkout/shipping-quote" is OPEN (failure rate 62.5 % >= 50 %), retry in 4.2 s [FRESH]`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "circuit breaker {:?} is {}", &*self.breaker, self.reason.phrase())?;
+        if !self.explanation.is_empty() {
+            write!(f, " ({})", self.explanation)?;
+        }
+        if let Some(span) = self.retry_after {
+            write!(f, ", retry in {}", Span(span))?;
+        }
+        write!(f, " [{}]", self.freshness)
+    }
+}
+
+impl std::error::Error for Rejected {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rejection_says_why_until_when_and_how_it_is_known() {
+        let rejected = |reason, explanation: &str, millis: Option<u64>| {
+            let rejected = Rejected {
+                breaker: "checkout/shipping-quote".into(),
+                reason,
+                retry_after: millis.map(Duration::from_millis),
+                freshness: Freshness::Fresh,
+                explanation: explanation.into(),
+            };
+            rejected.to_string()
+        };
+        assert_eq!(
+            rejected(Reason::Open, "failure rate 62.5 % >= 50 %", Some(4_260)),
+            "circuit breaker \"checkout/shipping-quote\" is OPEN (failure rate 62.5 % >= 50 %), \
+             retry in 4.2 s [FRESH]"
+        );
+        assert_eq!(
+            rejected(Reason::ForcedOpen, "", None),
+            "circuit breaker \"checkout/shipping-quote\" is FORCED_OPEN [FRESH]"
+        );
+    }
+}

@@ -1,0 +1,111 @@
+//! What a breaker looks like to people: its state, and how the client knows.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use panelboard_core::{Condition, Generation, OverrideKind, StateKind};
+
+/// How a client knows what it knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Freshness {
+    /// The server vouches for it now.
+    Fresh,
+    /// The server did so a moment ago: the stricter of its last answer and the local breaker decides.
+    Stale,
+    /// The server is away, or knows no such breaker: the local breaker decides.
+    Local,
+}
+
+impl fmt::Display for Freshness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fresh => "FRESH",
+            Self::Stale => "STALE",
+            Self::Local => "LOCAL",
+        })
+    }
+}
+
+/// The state of a breaker, or the override above it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// Admitting.
+    Closed,
+    /// Rejecting.
+    Open,
+    /// Probing.
+    HalfOpen,
+    /// Rejecting, by an operator's hand.
+    ForcedOpen,
+    /// Admitting and recording nothing, by an operator's hand.
+    Disabled,
+    /// Admitting whatever the rules say, by an operator's hand.
+    MetricsOnly,
+}
+
+impl State {
+    /// Whether calls pass: CLOSED, DISABLED or METRICS_ONLY.
+    pub const fn is_closed(self) -> bool {
+        matches!(self, Self::Closed | Self::Disabled | Self::MetricsOnly)
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Closed => "CLOSED",
+            Self::Open => "OPEN",
+            Self::HalfOpen => "HALF_OPEN",
+            Self::ForcedOpen => "FORCED_OPEN",
+            Self::Disabled => "DISABLED",
+            Self::MetricsOnly => "METRICS_ONLY",
+        })
+    }
+}
+
+impl From<Condition> for State {
+    fn from(condition: Condition) -> Self {
+        match (condition.over, condition.state) {
+            (Some(OverrideKind::ForcedOpen), _) => Self::ForcedOpen,
+            (Some(OverrideKind::Disabled), _) => Self::Disabled,
+            (Some(OverrideKind::MetricsOnly), _) => Self::MetricsOnly,
+            (None, StateKind::Closed) => Self::Closed,
+            (None, StateKind::Open) => Self::Open,
+            (None, StateKind::HalfOpen) => Self::HalfOpen,
+        }
+    }
+}
+
+/// One breaker as its client sees it now. For people: programs ask for a permit.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Status {
+    /// The state that decides: the server's while FRESH, else the local breaker's.
+    pub state: State,
+    /// How the client knows.
+    pub freshness: Freshness,
+    /// Why the state is as it is, in one sentence; empty if it never changed.
+    pub explanation: Arc<str>,
+    /// When the state ends by itself, from now.
+    pub ends_in: Option<Duration>,
+    /// The server's stretch; none: the server never told of this breaker.
+    pub generation: Option<Generation>,
+    /// The policy in force here.
+    pub policy: Arc<str>,
+    /// Its revision.
+    pub policy_revision: u64,
+    /// Instances that used the breaker when the server last told.
+    pub active_instances: u32,
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.state)?;
+        if !self.explanation.is_empty() {
+            write!(f, " ({})", self.explanation)?;
+        }
+        if let Some(span) = self.ends_in {
+            write!(f, ", for another {}", panelboard_core::Span(span))?;
+        }
+        write!(f, " [{}]", self.freshness)
+    }
+}
