@@ -1,6 +1,7 @@
 //! The rules through their public doors.
 
 mod half_open;
+mod model;
 mod regressions;
 mod table;
 #[allow(dead_code, reason = "each module uses its part of it")]
