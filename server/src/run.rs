@@ -10,7 +10,6 @@ use tokio::{
 use crate::{
     clock::Clock,
     config::{self, Command, Config, ConfigError, ServeFlags, StoreKind},
-    limits::Limits,
     logging,
     policies::{self, PolicyErrors},
     server::{Running, Setup, StartError},
@@ -65,7 +64,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<ExitCode, Fa
     match Command::parse(arguments) {
         Ok(Command::Serve(flags)) => serve(&flags),
         Ok(Command::Check { path }) => {
-            let checked = policies::check(&path, &Limits::default(), &mut io::stdout().lock())?;
+            // As a server in this environment would load them, its limits included.
+            let limits = config::load(&ServeFlags::default(), std::env::vars_os())?.config.limits;
+            let checked = policies::check(&path, &limits, &mut io::stdout().lock())?;
             Ok(checked.into())
         }
         Err(error) => {
