@@ -757,6 +757,15 @@ proptest! {
             pair.step(op);
         }
     }
+}
+
+// Periods are short and their corners rare: four times as many as of the others.
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 4 * ProptestConfig::default().cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn a_half_open_period_does_what_a_naive_model_does(
