@@ -5,7 +5,7 @@ use std::time::Duration;
 use panelboard_client::{Breaker, CallError};
 use serde::Deserialize;
 
-use crate::upstream::{Upstream, UpstreamError};
+use crate::upstream::{Upstream, UpstreamError, observed};
 
 /// Books with the delivery provider.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Bookings {
 
     /// Books the shipment of an order.
     pub async fn book(&self, order: u64) -> Booking {
-        match self.breaker.call(|| self.post(order)).await {
+        match self.breaker.call_with(observed, || self.post(order)).await {
             Ok(tracking) => Booking::Booked { tracking },
             Err(CallError::Rejected(rejected)) => {
                 Booking::TemporarilyUnavailable { retry_after: rejected.retry_after() }

@@ -4,7 +4,7 @@ use panelboard_client::{Breaker, CallError};
 
 use crate::quote::{BadPostcode, Postcode, Price, Quote, parse_answer};
 use crate::tally::{Stats, Tally};
-use crate::upstream::{Upstream, UpstreamError};
+use crate::upstream::{Upstream, UpstreamError, observed};
 
 /// Answers for quotes: one for each process.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Desk {
         let postcode: Postcode = postcode.parse()?;
         let freshness = self.breaker.freshness().to_string();
         self.tally.add(|stats| *stats.freshness.entry(freshness).or_default() += 1);
-        match self.breaker.call(|| self.fetch(&postcode)).await {
+        match self.breaker.call_with(observed, || self.fetch(&postcode)).await {
             Ok(price) => Ok(Quote::Live(price)),
             Err(CallError::Rejected(_)) => {
                 self.tally.add(|stats| stats.rejected += 1);

@@ -3,7 +3,7 @@
 use panelboard_client::{Breaker, CallError, Rejected};
 use serde::Deserialize;
 
-use crate::upstream::{Upstream, UpstreamError};
+use crate::upstream::{Upstream, UpstreamError, observed};
 
 /// Asks the warehouse.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl Inventory {
         if !is_sku {
             return Err(InventoryError::BadSku(sku.chars().take(40).collect()));
         }
-        self.breaker.call(|| self.fetch(sku)).await.map_err(|error| match error {
+        self.breaker.call_with(observed, || self.fetch(sku)).await.map_err(|error| match error {
             CallError::Rejected(rejected) => InventoryError::Unavailable(rejected),
             CallError::Failed(error) => InventoryError::Upstream(error),
         })

@@ -17,6 +17,7 @@ pub mod desk;
 pub mod face;
 pub mod inventory;
 pub mod load;
+pub mod policy_file;
 pub mod provider;
 pub mod quote;
 pub mod story;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use panelboard_client::{Breaker, CallError, Rejected};
 
 use crate::quote::{Price, parse_answer};
-use crate::upstream::{Upstream, UpstreamError};
+use crate::upstream::{Upstream, UpstreamError, observed};
 
 /// More articles than this are not remembered.
 const CACHED_MAX: usize = 10_000;
@@ -38,7 +38,7 @@ impl Supplier {
     /// The price of an article. A rejected call is answered from the cache; a call that was made and failed is an
     /// error, so that the caller can tell "the supplier is spared" from "the supplier failed".
     pub async fn price(&self, article: u32) -> Result<Priced, SupplierError> {
-        match self.breaker.call(|| self.fetch(article)).await {
+        match self.breaker.call_with(observed, || self.fetch(article)).await {
             Ok(price) => {
                 self.remember(article, price);
                 Ok(Priced::Live(price))

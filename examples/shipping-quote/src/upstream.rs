@@ -6,6 +6,7 @@
 use std::error::Error;
 use std::time::Duration;
 
+use panelboard_client::Fact;
 use reqwest::{Method, RequestBuilder, header, redirect};
 
 /// An answer longer than this is not one of ours.
@@ -80,6 +81,11 @@ impl Upstream {
     }
 }
 
+/// What the result of a call is to the breaker: for `call_with`.
+pub fn observed<T>(result: &Result<T, UpstreamError>) -> Fact {
+    result.as_ref().err().map_or(Fact::Success, UpstreamError::fact)
+}
+
 /// What can go wrong with one call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UpstreamError {
@@ -114,6 +120,17 @@ impl UpstreamError {
             // 408 and 429 are the upstream's own words for "not now".
             UpstreamError::Status { status, .. } => matches!(status, 408 | 429 | 500..=599),
             UpstreamError::Malformed(_) => false,
+        }
+    }
+
+    /// What happened, in the words that the breaker's policy classifies.
+    pub fn fact(&self) -> Fact {
+        match self {
+            UpstreamError::Status { status, .. } => Fact::HttpStatus(*status),
+            UpstreamError::Timeout => Fact::TimedOut,
+            UpstreamError::Connect => Fact::Cause("connect"),
+            UpstreamError::Reset => Fact::Cause("reset"),
+            UpstreamError::Malformed(_) => Fact::Cause("malformed"),
         }
     }
 

@@ -10,6 +10,7 @@ use clap::Parser;
 use panelboard_client::Client;
 use shipping_quote::cli::{parse_duration, say, told_to_stop};
 use shipping_quote::desk::Desk;
+use shipping_quote::policy_file::policy_of;
 use shipping_quote::upstream::Upstream;
 use shipping_quote::{face, load};
 use tokio::net::TcpListener;
@@ -84,8 +85,10 @@ async fn run(args: Args) -> Result<(), String> {
     })?;
     let addr = listener.local_addr().map_err(|error| error.to_string())?;
     // Without the server the process starts as well: it only says so in its log.
-    if !args.local_only {
-        client.ready(Duration::from_secs(2)).await;
+    if !args.local_only
+        && let Err(not_ready) = client.ready(Duration::from_secs(2)).await
+    {
+        tracing::warn!("{not_ready}; going on without the server");
     }
     say(&addr.to_string()).map_err(|error| error.to_string())?;
 
@@ -101,10 +104,10 @@ async fn run(args: Args) -> Result<(), String> {
 
 fn connect(args: &Args, instance: &str) -> Result<Client, String> {
     // A breaker per process is what a client is without a server: here nobody ever answers.
-    let url = if args.local_only { "http://127.0.0.1:1" } else { &args.panel };
+    let url = if args.local_only { "http://127.0.0.1:1" } else { args.panel.as_str() };
     let builder = Client::builder(url).service("checkout").instance(instance);
     let builder = match &args.policy {
-        Some(file) => builder.policy_file(file),
+        Some(file) => builder.policy(policy_of(file, &args.breaker)?),
         None => builder,
     };
     builder.build().map_err(|error| error.to_string())
