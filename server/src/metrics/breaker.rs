@@ -39,6 +39,8 @@ pub(super) struct Seen {
     would_open_seconds: u64,
     /// The transition that began the state, and when that was.
     last: Option<(Arc<v1::Transition>, u64)>,
+    /// The most frequent cause in the window that tripped it, also after it has reopened.
+    top_cause: String,
     failures: Option<Gauged>,
     slow: Option<Gauged>,
     active_instances: u32,
@@ -67,12 +69,16 @@ impl Seen {
             let rule = policy.spec().trip.iter().find(|rule| matches(rule))?;
             Some(Gauged::new(rule, readings.iter().find(|reading| matches(&reading.rule))))
         };
+        let incident = cell.incidents.back().filter(|incident| incident.closed.is_none());
+        let opened = incident.and_then(|incident| incident.opened.as_ref());
+        let top_cause = opened.and_then(|opened| opened.top_causes.first());
         let is_half_open = breaker.condition().state == StateKind::HalfOpen;
         Some(Self {
             name: slot.name.shared(),
             owner: policy.spec().owner.clone(),
             condition: breaker.condition(),
             would_open_seconds: cell.counters.would_open.lasted(now).as_secs(),
+            top_cause: top_cause.map(|top| top.cause.clone()).unwrap_or_default(),
             last: cell.last.clone().map(|last| (last, cell.since_unix_ms)),
             failures: gauged(|rule| matches!(rule, Rule::FailureRate { .. }))
                 .or_else(|| gauged(|rule| matches!(rule, Rule::Failures { .. }))),
@@ -102,10 +108,11 @@ impl Seen {
         if let Some((last, since_unix_ms)) = &self.last {
             gauge(&f::LAST_TRANSITION, self.labels([]), *since_unix_ms as f64 / 1_000.0);
             if self.condition.state == StateKind::Open {
-                let (rule, cause) = (rule_of(last), last.top_causes.first());
-                let cause = cause.map(|top| top.cause.clone()).unwrap_or_default();
-                let info =
-                    [label("rule", rule), label("top_cause", cause), label("owner", self.owner.clone())];
+                let info = [
+                    label("rule", rule_of(last)),
+                    label("top_cause", self.top_cause.clone()),
+                    label("owner", self.owner.clone()),
+                ];
                 gauge(&f::OPEN_INFO, self.labels(info), 1.0);
             }
         }
