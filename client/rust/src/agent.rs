@@ -160,7 +160,9 @@ impl Agent {
                 // It has something to say, but must wait for others to have their answers.
                 Some(next) if next <= now && !may_send => self.reports.later(slot),
                 // Nothing is due again so soon; should it be, this is no hot loop.
-                Some(next) => self.schedule.put(slot, next.max(now.plus(std::time::Duration::from_millis(1)))),
+                Some(next) => {
+                    self.schedule.put(slot, next.max(now.plus(std::time::Duration::from_millis(1))))
+                }
                 None => self.schedule.forget(&slot),
             }
         }

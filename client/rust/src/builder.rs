@@ -145,7 +145,8 @@ impl Builder {
             .map_err(|message| BuildError::Url { url: self.url.clone(), message })?;
         let cache = match self.cache_dir {
             Some(dir) => Some(
-                Cache::open(dir.clone()).map_err(|source| BuildError::CacheDir { dir: dir.clone(), source })?,
+                Cache::open(dir.clone())
+                    .map_err(|source| BuildError::CacheDir { dir: dir.clone(), source })?,
             ),
             None => None,
         };
@@ -174,8 +175,7 @@ fn by_pattern(given: Vec<(String, PolicySpec)>) -> Result<Vec<(Pattern, Arc<Poli
     let mut policies = Vec::new();
     for (text, spec) in given {
         let policy = policy(&text, spec)?;
-        let pattern =
-            Pattern::parse(&text).map_err(|error| BuildError::Pattern { pattern: text, error })?;
+        let pattern = Pattern::parse(&text).map_err(|error| BuildError::Pattern { pattern: text, error })?;
         policies.push((pattern, policy));
     }
     policies.sort_by(|a, b| b.0.specificity(&a.0));
@@ -253,7 +253,10 @@ pub enum BuildError {
 mod tests {
     use super::*;
 
-    fn build(change: impl FnOnce(Builder) -> Builder, environment: &[(&str, &str)]) -> Result<Client, BuildError> {
+    fn build(
+        change: impl FnOnce(Builder) -> Builder,
+        environment: &[(&str, &str)],
+    ) -> Result<Client, BuildError> {
         let look = |name: &str| {
             environment.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         };
@@ -275,7 +278,9 @@ mod tests {
         );
         let no_rules = |b: Builder| b.policy(PolicySpec { trip: Vec::new(), ..PolicySpec::default() });
         assert!(said(no_rules, &[]).starts_with("the policy for \"**\" is not valid: trip: holds no rule"));
-        assert!(said(|b| b.policy_for("a b", PolicySpec::default()), &[]).starts_with("\"a b\" is not a name"));
+        assert!(
+            said(|b| b.policy_for("a b", PolicySpec::default()), &[]).starts_with("\"a b\" is not a name")
+        );
         let long = said(|b| b.service("s".repeat(200)), &[]);
         assert_eq!(long, "the service has 200 bytes, 128 are allowed: shorten it");
     }
@@ -311,6 +316,9 @@ mod tests {
             let name = panelboard_core::BreakerName::parse(name).unwrap();
             fallback.policy(&name).0.name().to_owned()
         };
-        assert_eq!([policy("checkout/quote"), policy("checkout/x"), policy("a")], ["exact", "checkout", "all"]);
+        assert_eq!(
+            [policy("checkout/quote"), policy("checkout/x"), policy("a")],
+            ["exact", "checkout", "all"]
+        );
     }
 }

@@ -94,7 +94,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::open(dir.path().join("deep/cache")).unwrap();
         let names = ["a/b", "a.b", "a_b", "A/b", "a-b"].map(|name| BreakerName::parse(name).unwrap());
-        cache.store(&names[0], &status(PolicySpec { owner: "team".into(), ..PolicySpec::default() })).unwrap();
+        cache
+            .store(&names[0], &status(PolicySpec { owner: "team".into(), ..PolicySpec::default() }))
+            .unwrap();
         let (policy, active) = cache.load(&names[0]).unwrap();
         assert_eq!((policy.spec().owner.as_str(), policy.revision(), active), ("team", 7, 12));
         assert!(names[1..].iter().all(|name| cache.load(name).is_none()));

@@ -424,10 +424,16 @@ impl Cell {
     /// When [`step`](Self::step) is due at the latest.
     pub(crate) fn due(&self) -> Option<Timestamp> {
         let outbox = self.outbox.due().filter(|_| self.online);
-        [self.turned_from.map(|_| Timestamp::ZERO), outbox, self.tally_due(), self.probes.due(), self.turns_at()]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            self.turned_from.map(|_| Timestamp::ZERO),
+            outbox,
+            self.tally_due(),
+            self.probes.due(),
+            self.turns_at(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// All that is left to say, at the end: probes go back, and what was recorded while FRESH is sealed.
@@ -505,9 +511,9 @@ impl Cell {
         match (self.vouch, self.freshness) {
             (Vouch::Never | Vouch::Unknown, _) | (_, Freshness::Local) => None,
             (Vouch::Held { ends, .. }, Freshness::Stale) => Some(ends),
-            (Vouch::Held { fresh_until, ends, .. }, Freshness::Fresh) => {
-                Some(self.outbox.overdue_at().map_or(fresh_until, |overdue| overdue.min(fresh_until)).min(ends))
-            }
+            (Vouch::Held { fresh_until, ends, .. }, Freshness::Fresh) => Some(
+                self.outbox.overdue_at().map_or(fresh_until, |overdue| overdue.min(fresh_until)).min(ends),
+            ),
         }
     }
 
@@ -518,7 +524,8 @@ impl Cell {
     /// Every call begins with this: what time has made true is true before anything else happens.
     fn turn(&mut self, now: Timestamp) {
         while let Some(out) = self.probes.take_overrun(now) {
-            let slow = self.policy.slower_than().is_some_and(|t| self.policy.spec().half_open.probe_timeout > t);
+            let slow =
+                self.policy.slower_than().is_some_and(|t| self.policy.spec().half_open.probe_timeout > t);
             let cause: Cause = self.policy.spec().classification.cause("timeout");
             let ended =
                 Ended { outcome: Some(Outcome::Failure), slow, cause: Some(cause), retry_after: None };
@@ -589,7 +596,9 @@ impl Cell {
         let is_over = |end: Option<Timestamp>| end.is_some_and(|end| now >= end);
         match (known.admission, &known.over, known.state) {
             (Admission::Allow, _, _) => self.admit_unless_recovering(!is_disabled(known), now),
-            (Admission::Probe, _, _) | (Admission::Reject, None, StateKind::HalfOpen) => self.admit_probe(now),
+            (Admission::Probe, _, _) | (Admission::Reject, None, StateKind::HalfOpen) => {
+                self.admit_probe(now)
+            }
             (Admission::Reject, Some(over), _) => {
                 if is_over(over.until) {
                     return self.admit_probe(now);
@@ -751,11 +760,7 @@ impl Cell {
             }
             Lessor::Server { generation } => {
                 let entry = entry_of(ended, now);
-                self.outbox.queue_probe(Entry {
-                    generation: Some(generation),
-                    probe: Some(out.id),
-                    ..entry
-                });
+                self.outbox.queue_probe(Entry { generation: Some(generation), probe: Some(out.id), ..entry });
             }
         }
     }
@@ -771,10 +776,7 @@ impl Cell {
     }
 
     fn next_entry(&mut self, now: Timestamp) -> Option<Entry> {
-        if self.outbox.is_free()
-            && !self.seal_probe(now)
-            && self.tally_due().is_some_and(|due| now >= due)
-        {
+        if self.outbox.is_free() && !self.seal_probe(now) && self.tally_due().is_some_and(|due| now >= due) {
             self.seal_tally(now);
         }
         self.outbox.send(now)

@@ -85,10 +85,7 @@ pub(crate) struct Ended {
 }
 
 impl Said<'_> {
-    pub(crate) fn classified(
-        self,
-        by: &Classification,
-    ) -> (Option<Outcome>, Option<panelboard_core::Cause>) {
+    pub(crate) fn classified(self, by: &Classification) -> (Option<Outcome>, Option<panelboard_core::Cause>) {
         match self {
             Self::Success => (Some(Outcome::Success), None),
             Self::Failure(cause) => (Some(Outcome::Failure), Some(by.cause(cause))),

@@ -6,9 +6,9 @@
 use std::{sync::Arc, time::Duration};
 
 use panelboard_core::{
-    Breaker, Caller, Change, Condition, Decision, Entry, Grant, Instance, Moment, OpenWait, Policy, PolicySpec,
-    ProbeId, Rejection, RejectionReason, Reported, Rule, Settings, StateKind, Status, Stored, StoredState,
-    Timestamp, Version,
+    Breaker, Caller, Change, Condition, Decision, Entry, Grant, Instance, Moment, OpenWait, Policy,
+    PolicySpec, ProbeId, Rejection, RejectionReason, Reported, Rule, Settings, StateKind, Status, Stored,
+    StoredState, Timestamp, Version,
 };
 
 /// A count that no window of one client reaches.
@@ -135,7 +135,10 @@ impl Local {
 /// together does not come back together.
 pub(crate) fn inherited_open(remaining: Duration, jitter: Duration, reopenings: u32) -> StoredState {
     let remaining = remaining + jitter;
-    StoredState::Open { wait: OpenWait { total: remaining, reopenings, jitter, retry_after: None }, remaining }
+    StoredState::Open {
+        wait: OpenWait { total: remaining, reopenings, jitter, retry_after: None },
+        remaining,
+    }
 }
 
 const fn settings(seed: u64) -> Settings {
@@ -206,8 +209,7 @@ mod tests {
         for rule in rules {
             let spec = PolicySpec { trip: vec![rule], ..PolicySpec::default() };
             let policy = Arc::new(Policy::try_new(spec, 1).unwrap());
-            let mut local =
-                Local::new(Instance::anonymous(), Arc::clone(&policy), Role::Tallying, 1, at(0));
+            let mut local = Local::new(Instance::anonymous(), Arc::clone(&policy), Role::Tallying, 1, at(0));
             assert!(!local.report(&failures(3), at(1)).1);
             local.set(policy, Role::Seconding, at(2));
             assert!(local.report(&failures(1), at(3)).1, "{rule:?}");

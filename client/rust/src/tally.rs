@@ -72,7 +72,8 @@ impl Tally {
     pub(crate) fn forget_outcomes(&mut self) {
         let rejected = self.outcomes.rejected;
         let dirty_since = self.dirty_since.filter(|_| rejected > 0);
-        *self = Self { outcomes: Outcomes { rejected, ..Outcomes::default() }, dirty_since, ..Self::default() };
+        *self =
+            Self { outcomes: Outcomes { rejected, ..Outcomes::default() }, dirty_since, ..Self::default() };
     }
 
     /// When it is to be drained, if there is anything: at once if it may move the server's verdict, else in a while.

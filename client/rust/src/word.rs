@@ -44,7 +44,9 @@ mod tests {
 
     #[test]
     fn a_word_says_what_its_door_says_and_no_longer() {
-        for (stretch, counted, until) in [(0, true, 1), (STRETCHES - 1, false, 123_456_789), (77, true, UNTIL_MAX)] {
+        for (stretch, counted, until) in
+            [(0, true, 1), (STRETCHES - 1, false, 123_456_789), (77, true, UNTIL_MAX)]
+        {
             let word = Word::open(Door { stretch, counted, until: Timestamp::from_millis(until) });
             assert_eq!(word.passes(Timestamp::from_millis(until - 1)), Some((stretch, counted)));
             assert_eq!(word.passes(Timestamp::from_millis(until)), None);

@@ -85,7 +85,11 @@ impl Agent {
         self.touched.push(Arc::clone(slot));
         if !wrong.is_empty() {
             let wrong = wire::sentence(&wrong);
-            tracing::warn!(breaker = slot.name.as_str(), wrong, "a policy is not usable, the one before stays");
+            tracing::warn!(
+                breaker = slot.name.as_str(),
+                wrong,
+                "a policy is not usable, the one before stays"
+            );
         } else if status.policy.is_some()
             && let Some(cache) = &self.told.cache
             && let Err(error) = cache.store(&slot.name, status)

@@ -110,7 +110,8 @@ impl Agent {
             if error.code == Code::NotFound as i32 {
                 self.not_found(slot, "");
             } else {
-                self.log.complain("an entry", &Status::new(Code::from_i32(error.code), error.message.clone()));
+                self.log
+                    .complain("an entry", &Status::new(Code::from_i32(error.code), error.message.clone()));
             }
         }
         if let Some(status) = &result.status {

@@ -120,7 +120,9 @@ impl Stream {
     pub(super) fn next(&self) -> Timestamp {
         match &self.link {
             Link::Down { retry_at } => *retry_at,
-            Link::Up { leave_at, .. } => leave_at.map_or(self.mute_at(), |leave_at| leave_at.min(self.mute_at())),
+            Link::Up { leave_at, .. } => {
+                leave_at.map_or(self.mute_at(), |leave_at| leave_at.min(self.mute_at()))
+            }
         }
     }
 
@@ -143,7 +145,8 @@ impl Stream {
 
     /// One message of the server.
     pub(super) fn hear(&mut self, message: v1::WatchResponse, now: Timestamp) -> Heard {
-        let Link::Up { heard, told, ticks, resumed, complete, standing, leave_at, .. } = &mut self.link else {
+        let Link::Up { heard, told, ticks, resumed, complete, standing, leave_at, .. } = &mut self.link
+        else {
             return Heard::Nothing;
         };
         *heard = Some(now);
