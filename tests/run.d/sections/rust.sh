@@ -5,7 +5,19 @@ needs_rust() { echo rust; }
 
 section_rust() {
   run_logged 'cargo test' cargo test --workspace --no-fail-fast
-  count_cargo "$LOG" $?
+  local code=$?
+  ((code == 0)) || show_failed_tests "$LOG"
+  count_cargo "$LOG" "$code"
+}
+
+# show_failed_tests LOG: what each failed test said, and how cargo would have its target run again; the end of the log, which
+# is shown anyway, is seldom where they are.
+show_failed_tests() {
+  awk -v most=30 '
+    /^---- .* stdout ----$/ { left = most }
+    /^failures:$|^test result:/ { left = 0 }
+    left > 0 { print "    | " $0; left-- }
+    /^error: test failed, to rerun pass/ { print "    | " $0 }' "$1"
 }
 
 # count_cargo LOG CODE: adds up what every test binary in the log reported. Targets with a harness of their own close with
