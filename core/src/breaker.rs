@@ -122,7 +122,7 @@ impl Breaker {
             State::HalfOpen(half_open) => {
                 let (members, known) = (&self.members, self.members.known());
                 let verdict = half_open.verdict(known).map(|_| self.seen);
-                let lapse = half_open.heeds_known(known).then(|| members.next_lapse()).flatten();
+                let lapse = half_open.heeds_known().then(|| members.next_lapse()).flatten();
                 let given_up = half_open.leases.iter().filter_map(|lease| given_up_at(members, lease)).min();
                 let flip = (half_open.shown.available != (half_open.places() > 0))
                     .then(|| half_open.shown.at.plus(AVAILABILITY_INTERVAL));

@@ -190,10 +190,9 @@ impl HalfOpen {
         (succeeded >= needed && fast_enough).then_some(Verdict::Succeeded { needed })
     }
 
-    /// Whether one known instance less could make a verdict certain.
-    pub(crate) fn heeds_known(&self, known: u32) -> bool {
-        let most = self.policy.verdict().failures_to_open.max(self.policy.spec().guard.min_instances).max(2);
-        self.tally.failed > 0 && known <= most
+    /// Whether fewer known instances could make a verdict certain.
+    pub(crate) const fn heeds_known(&self) -> bool {
+        self.tally.failed > 0
     }
 
     /// When the limit is reached, if it runs.

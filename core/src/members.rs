@@ -77,6 +77,11 @@ impl Member {
             && (self.watches() || self.last_seen.is_some_and(|seen| seen.plus(KNOWN_FOR) > counted_at))
     }
 
+    /// When it ceases to be known if nothing more is heard of it.
+    fn lapse(&self) -> Option<Timestamp> {
+        if self.watches() { None } else { self.last_seen.map(|seen| seen.plus(KNOWN_FOR)) }
+    }
+
     fn watches(&self) -> bool {
         self.sessions.iter().any(|record| record.watches > 0)
     }
@@ -116,6 +121,8 @@ pub(crate) struct Members {
     instances_max: usize,
     known: u32,
     known_at: Timestamp,
+    /// No known instance lapses earlier, unless a call is heard of it.
+    lapse: Option<Timestamp>,
 }
 
 impl Members {
@@ -127,6 +134,7 @@ impl Members {
             instances_max,
             known: 0,
             known_at: now,
+            lapse: None,
         }
     }
 
@@ -145,6 +153,7 @@ impl Members {
         }
         if !was_counted && slot != Slot::OTHERS {
             self.known = self.known.saturating_add(1);
+            self.note_lapse(now.plus(KNOWN_FOR));
         }
         slot
     }
@@ -187,8 +196,11 @@ impl Members {
             let was_counted = member.is_counted(self.known_at);
             let record = member.session(session, now);
             record.watches = record.watches.saturating_sub(1);
+            let lapse = member.lapse();
             if was_counted && !member.is_counted(self.known_at) {
                 self.known = self.known.saturating_sub(1);
+            } else if let Some(lapse) = lapse {
+                self.note_lapse(lapse);
             }
         }
     }
@@ -210,11 +222,15 @@ impl Members {
         if taken_over { record.gone_at() } else { None }
     }
 
-    /// When the number of known instances falls next if nobody is heard of.
+    /// When the number of known instances may fall next if nobody is heard of: never later than it does.
     pub(crate) fn next_lapse(&self) -> Option<Timestamp> {
-        let counted = self.members.iter().filter(|m| !m.watches() && m.is_counted(self.known_at));
-        let lapse = counted.filter_map(|member| member.last_seen).min()?.plus(KNOWN_FOR);
-        Some(if self.is_counted_exactly() { lapse } else { lapse.max(self.known_at.plus(COUNT_AGE)) })
+        let next_count =
+            if self.is_counted_exactly() { self.known_at } else { self.known_at.plus(COUNT_AGE) };
+        self.lapse.map(|lapse| lapse.max(next_count))
+    }
+
+    fn note_lapse(&mut self, lapse: Timestamp) {
+        self.lapse = Some(self.lapse.map_or(lapse, |earlier| earlier.min(lapse)));
     }
 
     /// By places rather than instances: places stay after a crowd has gone, and counting walks over them.
@@ -233,8 +249,9 @@ impl Members {
             return;
         }
         self.known_at = now;
-        let known = self.members.iter().filter(|member| member.is_known(now)).count();
-        self.known = u32::try_from(known).unwrap_or(u32::MAX);
+        let known = || self.members.iter().filter(|member| member.is_known(now));
+        self.known = u32::try_from(known().count()).unwrap_or(u32::MAX);
+        self.lapse = known().filter_map(Member::lapse).min();
     }
 
     /// Forgets those not heard of for `after` that nothing else refers to.

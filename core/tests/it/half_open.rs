@@ -334,6 +334,11 @@ mod never_stuck {
             let Point { world, out, had, slow, free } = point;
             if world.state() != "HALF_OPEN" {
                 self.ends.insert(world.state());
+                // Every one of the instances watches, so every one is known.
+                let failed_by = had.iter().filter(|had| had.1 > 0).count();
+                let quorum = self.names.len().min(self.trip.min_instances as usize);
+                let by_failures = matches!(last(world).reason, Reason::ProbesFailed { .. });
+                assert!(!by_failures || failed_by >= quorum, "decided by {failed_by}: {:?}", self.trip);
                 assert_eq!(world.path().len(), 2, "one verdict: {:?}", world.path());
                 return;
             }
