@@ -7,6 +7,8 @@
 
 mod selection;
 mod subscriber;
+#[cfg(test)]
+mod tests;
 mod token;
 
 use std::{
@@ -177,12 +179,17 @@ impl Hub {
         let id = state.next_id;
         state.next_id += 1;
         let subscriber = Arc::new(Subscriber::new(id, selection));
-        for (name, entry) in &state.entries {
+        let is_news = |entry: &Entry| match since {
+            Some(since) => entry.position > since,
             // A snapshot leaves out what is gone already.
-            let is_news = entry.position > since && (since > 0 || matches!(entry.value, Value::Live { .. }));
-            if is_news && subscriber.selection.matches(name) {
-                subscriber.mark(name);
-            }
+            None => matches!(entry.value, Value::Live { .. }),
+        };
+        if subscriber.selection.has_patterns() {
+            let selected = state.entries.iter().filter(|(name, _)| subscriber.selection.matches(name));
+            selected.filter(|(_, entry)| is_news(entry)).for_each(|(name, _)| subscriber.mark(name));
+        } else {
+            let is_news = |name: &&BreakerName| state.entries.get(*name).is_some_and(is_news);
+            subscriber.selection.names().filter(is_news).for_each(|name| subscriber.mark(name));
         }
         state.add(&subscriber);
         self.open.send_replace(state.subscribers.len());
@@ -211,10 +218,14 @@ impl Hub {
             return Owed::Nothing { position: state.position };
         }
         let value = |name: BreakerName| {
-            let value = state.entries.get(&name)?.value.clone();
-            Some((name, value))
+            let value = match state.entries.get(&name) {
+                Some(entry) => entry.value.clone(),
+                // It was deleted, and so many others after it that its tombstone is gone.
+                None => Value::Deleted { version: Version { epoch: self.epoch, revision: state.forgotten } },
+            };
+            (name, value)
         };
-        Owed::Values(names.into_iter().filter_map(value).collect())
+        Owed::Values(names.into_iter().map(value).collect())
     }
 
     /// The token to resume a selection from `position`.
@@ -227,6 +238,11 @@ impl Hub {
         self.lock().named.contains_key(name)
     }
 
+    /// The breakers that watches name.
+    pub(crate) fn named(&self) -> Vec<BreakerName> {
+        self.lock().named.keys().cloned().collect()
+    }
+
     /// Open streams.
     pub(crate) fn streams(&self) -> usize {
         *self.open.borrow()
@@ -237,11 +253,12 @@ impl Hub {
         self.resyncs.load(Ordering::Relaxed)
     }
 
-    fn start(&self, state: &State, selection: &Selection, resume: &[u8]) -> (Start, u64) {
+    /// How to start, and the position since when changes are news; none: everything is.
+    fn start(&self, state: &State, selection: &Selection, resume: &[u8]) -> (Start, Option<u64>) {
         if resume.is_empty() {
-            return (Start::Snapshot, 0);
+            return (Start::Snapshot, None);
         }
-        let reset = |reason| (Start::Reset { reason }, 0);
+        let reset = |reason| (Start::Reset { reason }, None);
         let Some(token) = Token::decode(resume) else {
             return reset("the resume token is not one of this server's");
         };
@@ -256,7 +273,7 @@ impl Hub {
         } else if token.position < state.forgotten {
             reset("the resume token is too old: deletions since then are forgotten")
         } else {
-            (Start::Resumed, token.position.max(1))
+            (Start::Resumed, Some(token.position))
         }
     }
 
