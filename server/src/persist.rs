@@ -195,13 +195,12 @@ impl Persist {
         }
     }
 
-    /// Writes what is left, within a bound. Returns whether everything is durable.
-    pub(crate) async fn flush(&self, bound: Duration) -> bool {
+    /// Writes what was noted down, within a bound. Returns whether everything up to `position` is durable.
+    pub(crate) async fn flush(&self, position: u64, bound: Duration) -> bool {
         let all = async {
-            while self.is_pending() {
-                if self.write().await.is_err() {
-                    tokio::time::sleep(RETRY.0).await;
-                }
+            // A commit that is under way counts as nothing pending, but the next one comes after it.
+            while self.write().await.is_err() || self.state().position < position || self.is_pending() {
+                tokio::time::sleep(RETRY.0).await;
             }
         };
         tokio::time::timeout(bound, all).await.is_ok()
@@ -247,8 +246,8 @@ impl Persist {
     ) -> Option<Result<(), Fault>> {
         let mut batch = Batch::new();
         let mut keys = Vec::new();
+        let mut pointless = Vec::new();
         for (key, value) in left.iter().take(WRITES_AT_A_TIME) {
-            keys.push(key.clone());
             let at = stored.versions.get(key).copied();
             let write = match (value, at) {
                 (Some(bytes), at) => {
@@ -259,21 +258,28 @@ impl Persist {
                             bytes = bytes.len(),
                             "the record is too large to store"
                         );
+                        pointless.push(key.clone());
                         continue;
                     };
                     let when = at.map_or(Precondition::Absent, Precondition::At);
                     Write::Put { key: key.clone(), value, when }
                 }
                 (None, Some(at)) => Write::Delete { key: key.clone(), at },
-                (None, None) => continue,
+                (None, None) => {
+                    pointless.push(key.clone());
+                    continue;
+                }
             };
             if batch.push(write).is_err() {
-                keys.pop();
                 break;
             }
+            keys.push(key.clone());
+        }
+        for key in pointless {
+            left.remove(&key);
         }
         if keys.is_empty() {
-            return None;
+            return (!left.is_empty()).then_some(Ok(()));
         }
         match self.store.commit(batch).await {
             Ok(version) => {
@@ -308,7 +314,6 @@ impl Pending {
             What::Changed { stored, event, .. } => {
                 if let (Some(record), Ok(key)) = (stored, Key::new(format!("{BREAKER}{}", change.name))) {
                     self.writes.insert(key, Some(record.encode_to_vec()));
-                    self.deleted.remove(&change.name);
                 }
                 if let Event::Transition { incident: Some(incident), .. } = event {
                     let opened = history::opened_unix_ms(incident);
@@ -321,6 +326,10 @@ impl Pending {
             What::Deleted { .. } => {
                 if let Ok(key) = Key::new(format!("{BREAKER}{}", change.name)) {
                     self.writes.insert(key, None);
+                }
+                // Those that were never written need not be.
+                for opened in self.incidents.remove(&change.name).unwrap_or_default() {
+                    self.writes.extend(incident_key(&change.name, opened).map(|key| (key, None)));
                 }
                 self.deleted.insert(change.name.clone());
             }
