@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use panelboard_proto::store as records;
+use panelboard_proto::{store as records, v1::breaker_service_server::BreakerServiceServer};
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle, time::timeout};
 use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::task::AbortOnDropHandle;
@@ -68,6 +68,7 @@ pub struct Running {
     pub started_with: StartedWith,
     drain_timeout: Duration,
     drainer: Drainer,
+    registry: Arc<Registry>,
     hub: Arc<Hub>,
     persist: Arc<Persist>,
     health: HealthReporter,
@@ -133,9 +134,7 @@ impl Running {
             rpcs: Arc::clone(&rpcs),
         };
         let (health, health_service) = tonic_health::server::health_reporter();
-        health
-            .set_serving::<panelboard_proto::v1::breaker_service_server::BreakerServiceServer<BreakerApi>>()
-            .await;
+        health.set_serving::<BreakerServiceServer<BreakerApi>>().await;
         let router = Server::builder()
             .tcp_nodelay(true)
             .http2_keepalive_interval(Some(KEEPALIVE))
@@ -172,7 +171,13 @@ impl Running {
         ];
         if let Some(path) = policies {
             let watcher = policies::Watcher::new(path, limits, in_force);
-            tasks.push(spawn(follow(watcher, Arc::clone(&registry), Arc::clone(&persist), drain)));
+            tasks.push(spawn(follow(
+                watcher,
+                Arc::clone(&registry),
+                Arc::clone(&hub),
+                Arc::clone(&persist),
+                drain,
+            )));
         }
         Ok(Self {
             grpc_addr,
@@ -180,6 +185,7 @@ impl Running {
             started_with,
             drain_timeout,
             drainer,
+            registry,
             hub,
             persist,
             health,
@@ -196,6 +202,7 @@ impl Running {
         let streams = self.hub.streams();
         tracing::info!(streams, grace = ?self.drain_timeout, "stopping: clients are asked to leave");
         self.health.set_service_status("", ServingStatus::NotServing).await;
+        self.health.set_not_serving::<BreakerServiceServer<BreakerApi>>().await;
         self.drainer.start(self.drain_timeout);
         let emptied = timeout(self.drain_timeout, self.hub.emptied()).await;
         if emptied.is_err() {
@@ -209,7 +216,10 @@ impl Running {
         if timeout(left, &mut self.serving).await.is_err() {
             self.serving.abort();
         }
-        if !self.persist.flush(FLUSH).await {
+        // Nobody is answered any more: this is the last change that somebody may know of.
+        let last = self.registry.outbox.position();
+        let noted = timeout(FLUSH, self.hub.reached(last)).await.is_ok();
+        if !noted || !self.persist.flush(last, FLUSH).await {
             tracing::error!("the store still fails: the last changes are lost");
         }
         self.tasks.clear();
@@ -247,8 +257,9 @@ fn reflection<'a>() -> tonic_reflection::server::Builder<'a> {
 async fn pump(registry: Arc<Registry>, hub: Arc<Hub>, persist: Arc<Persist>) {
     loop {
         let changes = registry.outbox.take().await;
-        hub.publish(&changes);
+        // Noting down waits for nothing. It comes first, so that what has been published has been noted down.
         persist.note(&changes);
+        hub.publish(&changes);
         for change in &changes {
             log(change);
         }
@@ -276,6 +287,8 @@ async fn fire(registry: Arc<Registry>) {
         for (_, name) in registry.timer.due(&registry.clock).await {
             registry.fire(&name);
         }
+        // A deadline that is due again at once must not keep this thread from everybody else's work.
+        tokio::task::yield_now().await;
     }
 }
 
@@ -291,6 +304,7 @@ async fn expire(registry: Arc<Registry>, hub: Arc<Hub>) {
 async fn follow(
     mut watcher: policies::Watcher,
     registry: Arc<Registry>,
+    hub: Arc<Hub>,
     persist: Arc<Persist>,
     drain: Drain,
 ) {
@@ -310,6 +324,11 @@ async fn follow(
             None => {}
             Some(Ok(policies)) => {
                 registry.set_policies(&policies);
+                // Naming a breaker in a watch makes it, also when a pattern for it comes later.
+                for name in hub.named() {
+                    // One that still matches nothing was told so when it was named.
+                    let _ = registry.name_in_watch(&name);
+                }
                 registry.reloads.succeeded();
                 note_revisions(&persist, &policies);
                 tracing::info!(policies = policies.len(), "the policies were reloaded");

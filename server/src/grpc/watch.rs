@@ -240,7 +240,10 @@ impl Stream {
     async fn end(mut self, grace: Duration) {
         self.was_asked_to_leave = true;
         let part = rand::rng().random_range(0.0..0.5);
-        tokio::time::sleep(grace.mul_f64(part)).await;
+        tokio::select! {
+            Over = self.serve_on() => return,
+            () = tokio::time::sleep(grace.mul_f64(part)) => {}
+        }
         // What is owed is delivered first, so that the last token says the truth.
         let Ok(position) = self.deliver_owed().await else { return };
         let draining = v1::Draining {
@@ -251,6 +254,19 @@ impl Stream {
         };
         // Whether it arrives or not, the stream is over.
         let _ = self.send(Event::Draining(draining)).await;
+    }
+
+    /// Goes on delivering: a server that ends still takes reports, so breakers still trip.
+    async fn serve_on(&mut self) -> Over {
+        loop {
+            if self.deliver_owed().await.is_err() {
+                return Over;
+            }
+            tokio::select! {
+                () = self.subscriber.rung() => {}
+                () = self.sender.closed() => return Over,
+            }
+        }
     }
 
     async fn send(&self, event: Event) -> Result<(), Over> {
