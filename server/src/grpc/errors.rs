@@ -21,24 +21,38 @@ pub(super) mod reason {
     pub(in crate::grpc) const DRAINING: &str = "DRAINING";
 }
 
+/// Errors travel in headers, and stock clients refuse more than 8 KiB of them: base64 makes a third more of the details.
+const DETAIL_BYTES_MAX: usize = 4_000;
+/// The same for what is said in one sentence.
+const MESSAGE_BYTES_MAX: usize = 500;
+
 /// How long a client that ran into a limit waits before it tries again.
 const RETRY: Duration = Duration::from_secs(1);
 
 impl From<Violations> for Status {
     fn from(violations: Violations) -> Self {
         let mut details = ErrorDetails::new();
-        let mut text = Vec::new();
-        for (field, description) in violations.0 {
-            text.push(format!("{field}: {description}"));
+        let count = violations.count();
+        let (mut text, mut told, mut bytes) = (String::new(), 0, 0);
+        for (field, description) in violations.told() {
+            bytes += field.len() + description.len();
+            if bytes > DETAIL_BYTES_MAX && told > 0 {
+                break;
+            }
+            if bytes <= MESSAGE_BYTES_MAX || told == 0 {
+                let separator = if told > 0 { "; " } else { "" };
+                text.push_str(&format!("{separator}{field}: {description}"));
+            }
+            told += 1;
             details.add_bad_request_violation(field, description);
         }
+        if count > told {
+            details.add_bad_request_violation("", format!("{} more are wrong", count - told));
+        }
         details.set_error_info(reason::INVALID, DOMAIN, HashMap::new());
-        let message = match text.len() {
-            1 => text.remove(0),
-            n => format!("{n} fields are wrong: {}", text.join("; ")),
-        };
-        // The message travels in a header: what it can hold is bounded, the details have it all.
-        Self::with_error_details(Code::InvalidArgument, cut(message, 1_000), details)
+        let text = cut(text, MESSAGE_BYTES_MAX);
+        let message = if count == 1 { text } else { format!("{count} fields are wrong: {text}") };
+        Self::with_error_details(Code::InvalidArgument, message, details)
     }
 }
 

@@ -5,6 +5,7 @@ use panelboard_proto::{
     convert::{Times, status_to_wire},
     v1,
 };
+use prost::Message;
 use tonic::Status;
 
 use super::{BreakerApi, validate::Violations};
@@ -40,15 +41,32 @@ pub(super) fn list_breakers(
 
     let mut names = registry.names(pattern.as_ref());
     names.retain(|name| after.as_ref().is_none_or(|after| name > after));
-    let next_page_token =
-        if names.len() > size { names[size - 1].as_str().to_string() } else { String::new() };
-    names.truncate(size);
     let status = |name: &BreakerName| {
         let after = registry.look(&registry.find(name)?);
         let last = after.last.as_deref().cloned();
         Some(status_to_wire(name.as_str(), &after.status, last, false, Times::LeftFrom(after.now)))
     };
-    Ok(v1::ListBreakersResponse { breakers: names.iter().filter_map(status).collect(), next_page_token })
+    let (breakers, more) = page(names.iter().filter_map(status), size, registry.limits.message_bytes);
+    let next_page_token = match breakers.last() {
+        Some(last) if more => last.name.clone(),
+        _ => String::new(),
+    };
+    Ok(v1::ListBreakersResponse { breakers, next_page_token })
+}
+
+/// The first of `all`, as many as a page and a message hold, and whether there are more.
+fn page<M: Message>(all: impl Iterator<Item = M>, size: usize, message_bytes: usize) -> (Vec<M>, bool) {
+    // A quarter is left for what is around them; a single one is always sent.
+    let bytes_max = message_bytes / 4 * 3;
+    let (mut taken, mut bytes) = (Vec::new(), 0);
+    for item in all {
+        bytes += item.encoded_len();
+        if taken.len() == size || (bytes > bytes_max && !taken.is_empty()) {
+            return (taken, true);
+        }
+        taken.push(item);
+    }
+    (taken, false)
 }
 
 pub(super) fn list_transitions(
@@ -78,13 +96,12 @@ pub(super) fn list_transitions(
         let older = cell.incidents.iter().rev().filter(|incident| history::opened_unix_ms(incident) < before);
         older.take(size + 1).cloned().collect()
     };
-    let more = incidents.len() > size;
-    let page = &incidents[..incidents.len().min(size)];
-    let next_page_token = match page.last() {
+    let incidents = incidents.iter().map(|incident| v1::Incident::clone(incident));
+    let (incidents, more) = page(incidents, size, registry.limits.message_bytes);
+    let next_page_token = match incidents.last() {
         Some(last) if more => history::opened_unix_ms(last).to_string(),
         _ => String::new(),
     };
-    let incidents = page.iter().map(|incident| (**incident).clone()).collect();
     Ok(v1::ListTransitionsResponse { incidents, next_page_token })
 }
 

@@ -7,7 +7,7 @@ use panelboard_proto::v1;
 
 use crate::limits::Limits;
 
-/// Violations told of one request. A hostile one can hold millions; nobody reads more than these.
+/// Violations remembered of one request; the others are counted. A hostile one can hold millions.
 const VIOLATIONS_MAX: usize = 100;
 /// Raw outcomes of one entry.
 const RAW_MAX: usize = 100;
@@ -16,17 +16,31 @@ const DURATION_SECONDS_MAX: i64 = 7 * 24 * 3_600;
 
 /// What is wrong with a request, as (field, description).
 #[derive(Debug, Default)]
-pub(super) struct Violations(pub(super) Vec<(String, String)>);
+pub(super) struct Violations {
+    told: Vec<(String, String)>,
+    count: usize,
+}
 
 impl Violations {
     pub(super) fn add(&mut self, field: impl Into<String>, description: impl Display) {
-        if self.0.len() < VIOLATIONS_MAX {
-            self.0.push((field.into(), description.to_string()));
+        self.count += 1;
+        if self.told.len() < VIOLATIONS_MAX {
+            self.told.push((field.into(), description.to_string()));
         }
     }
 
+    /// How many there are.
+    pub(super) const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The first of them.
+    pub(super) fn told(self) -> impl Iterator<Item = (String, String)> {
+        self.told.into_iter()
+    }
+
     pub(super) fn into_result(self) -> Result<(), Self> {
-        if self.0.is_empty() { Ok(()) } else { Err(self) }
+        if self.count == 0 { Ok(()) } else { Err(self) }
     }
 
     pub(super) fn name(&mut self, field: &str, text: &str) -> Option<BreakerName> {
