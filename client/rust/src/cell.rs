@@ -18,7 +18,7 @@ use panelboard_core::{
 use crate::{
     dice::Dice,
     fact::{Ended, Said},
-    limits::{ASK_WITHIN_AFTER_OPEN, DEFAULT_TTL, HEARD_WITHIN, TTL_MAX},
+    limits::{ACKNOWLEDGED_WITHIN, ASK_WITHIN_AFTER_OPEN, DEFAULT_TTL, HEARD_WITHIN, TTL_MAX},
     local::{Local, Role},
     rejected::Reason,
     state::{Freshness, State},
@@ -306,6 +306,13 @@ impl Cell {
         self.turn(now);
     }
 
+    /// An answer told the server's clock.
+    pub(crate) fn ticked(&mut self, tick: u64, now: Timestamp) {
+        if self.online {
+            self.ticks = Some(Ticks { tick, heard: now });
+        }
+    }
+
     /// The stream owes nothing: what it delivered is current, and holds for so long.
     pub(crate) fn vouched(&mut self, ttl: Option<Duration>, now: Timestamp) {
         if self.known.is_some() && self.vouch != Vouch::Unknown {
@@ -500,7 +507,7 @@ impl Cell {
             Vouch::Held { ends, .. } if now >= ends => Freshness::Local,
             Vouch::Held { cut: true, .. } => Freshness::Stale,
             Vouch::Held { fresh_until, .. } => {
-                let overdue = self.outbox.overdue_at().is_some_and(|overdue| now >= overdue);
+                let overdue = self.overdue_at().is_some_and(|overdue| now >= overdue);
                 if now >= fresh_until || overdue { Freshness::Stale } else { Freshness::Fresh }
             }
         }
@@ -511,10 +518,16 @@ impl Cell {
         match (self.vouch, self.freshness) {
             (Vouch::Never | Vouch::Unknown, _) | (_, Freshness::Local) => None,
             (Vouch::Held { ends, .. }, Freshness::Stale) => Some(ends),
-            (Vouch::Held { fresh_until, ends, .. }, Freshness::Fresh) => Some(
-                self.outbox.overdue_at().map_or(fresh_until, |overdue| overdue.min(fresh_until)).min(ends),
-            ),
+            (Vouch::Held { fresh_until, ends, .. }, Freshness::Fresh) => {
+                Some(self.overdue_at().map_or(fresh_until, |overdue| overdue.min(fresh_until)).min(ends))
+            }
         }
+    }
+
+    /// When outcomes have waited for too long: for their acknowledgement, or, between two streams, to be sent.
+    fn overdue_at(&self) -> Option<Timestamp> {
+        let unsent = self.tally.waits_since().filter(|_| !self.online);
+        self.outbox.overdue_at().or(unsent.map(|since| since.plus(ACKNOWLEDGED_WITHIN)))
     }
 
     fn hold_until(&mut self, fresh_until: Timestamp, ends: Timestamp) {
@@ -533,6 +546,12 @@ impl Cell {
         }
         let next = self.freshness_at(now);
         if next != self.freshness {
+            if let Vouch::Held { cut, .. } = &mut self.vouch
+                && !self.online
+            {
+                // An announced end went on for too long: only another stream mends that.
+                *cut = true;
+            }
             let before = std::mem::replace(&mut self.freshness, next);
             self.turned_from.get_or_insert(before);
             if before == Freshness::Fresh {

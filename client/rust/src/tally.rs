@@ -76,6 +76,11 @@ impl Tally {
             Self { outcomes: Outcomes { rejected, ..Outcomes::default() }, dirty_since, ..Self::default() };
     }
 
+    /// Since when there are outcomes in it.
+    pub(crate) fn waits_since(&self) -> Option<Timestamp> {
+        self.dirty_since.filter(|_| self.outcomes.counted() > 0)
+    }
+
     /// When it is to be drained, if there is anything: at once if it may move the server's verdict, else in a while.
     pub(crate) fn due(&self, policy: &Policy) -> Option<Timestamp> {
         let since = self.dirty_since?;

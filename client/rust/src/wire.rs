@@ -21,24 +21,26 @@ use crate::{
 /// How the times of a status are meant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Base {
-    /// As ticks of the server's clock: on a stream.
-    Stream(Ticks),
+    /// As ticks of the server's clock, heard now: on a stream.
+    Stream(Ticks, Timestamp),
     /// As spans from now: in an answer.
     Answer(Timestamp),
 }
 
 impl Base {
-    /// A point in the future, or in the past.
+    /// A point in the future.
     fn end(self, tick: Option<u64>, left: Option<&prost_types::Duration>) -> Option<Timestamp> {
         match self {
-            Self::Stream(ticks) => tick.map(|tick| ticks.local(tick)),
+            Self::Stream(ticks, _) => tick.map(|tick| ticks.local(tick)),
             Self::Answer(now) => span(left).map(|span| now.plus(span)),
         }
     }
 
+    /// A point in the past.
     fn since(self, tick: Option<u64>, elapsed: Option<&prost_types::Duration>) -> Option<Timestamp> {
         match self {
-            Self::Stream(ticks) => tick.map(|tick| ticks.local(tick)),
+            // The past is not ahead, however far the clocks have come apart since the last tick.
+            Self::Stream(ticks, now) => tick.map(|tick| ticks.local(tick).min(now)),
             Self::Answer(now) => Some(now.minus(span(elapsed).unwrap_or_default())),
         }
     }
@@ -184,7 +186,7 @@ mod tests {
             ..v1::BreakerStatus::default()
         };
         let ticks = Ticks { tick: 90_000, heard: at(1_000) };
-        assert_eq!(known(&open, Base::Stream(ticks)).0.deadline, Some(at(1_500)));
+        assert_eq!(known(&open, Base::Stream(ticks, at(1_000))).0.deadline, Some(at(1_500)));
         assert_eq!(known(&open, Base::Answer(at(1_000))).0.deadline, Some(at(1_500)));
     }
 
@@ -210,7 +212,7 @@ mod tests {
             recovery: Some(v1::Recovery { spread: Some(negative), since_tick: Some(0), elapsed: None }),
             ..v1::BreakerStatus::default()
         };
-        let (known, _) = known(&status, Base::Stream(Ticks { tick: u64::MAX, heard: at(5) }));
+        let (known, _) = known(&status, Base::Stream(Ticks { tick: u64::MAX, heard: at(5) }, at(5)));
         let over = known.over.unwrap();
         assert_eq!(over.kind, OverrideKind::ForcedOpen);
         assert!(over.hand.who.len() <= EXPLANATION_BYTES_MAX);

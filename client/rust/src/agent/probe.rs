@@ -38,6 +38,7 @@ impl Agent {
     pub(super) fn on_acquired(&mut self, slot: &Arc<Slot>, result: Result<v1::AcquireResponse, Status>) {
         match result {
             Ok(answer) => {
+                slot.update(|cell, now| cell.ticked(answer.tick, now));
                 if let Some(status) = &answer.status {
                     self.apply(slot, status, None, Source::Answer);
                 }

@@ -87,6 +87,7 @@ impl Agent {
                 self.reports.failures = 0;
                 let mut results = answer.results.into_iter();
                 for (slot, sequence) in sent {
+                    slot.update(|cell, now| cell.ticked(answer.tick, now));
                     self.on_result(&slot, sequence, results.next());
                 }
             }

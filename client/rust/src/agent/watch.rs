@@ -174,7 +174,7 @@ impl Stream {
                 let Some(place) = place(&status.name) else { return Heard::Nothing };
                 standing[place] = Standing::Delivered;
                 let slot = Arc::clone(&self.selection[place]);
-                Heard::Status(slot, Box::new(status), ticks.map(Base::Stream))
+                Heard::Status(slot, Box::new(status), ticks.map(|ticks| Base::Stream(ticks, now)))
             }
             Some(Wire::NotFound(v1::NotFound { name, nearest })) => {
                 let Some(place) = place(&name) else { return Heard::Nothing };

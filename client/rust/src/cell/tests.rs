@@ -167,6 +167,22 @@ fn a_broken_stream_is_stale_at_once_and_an_announced_end_is_not() {
 }
 
 #[test]
+fn between_two_streams_outcomes_that_cannot_be_sent_end_the_trust_for_good() {
+    let mut cell = told(closed(GENERATION), 0);
+    cell.draining(Some(30 * SECOND), at(100));
+    cell.lost(at(200));
+    fail(&mut cell, 1, 500);
+    assert_eq!(freshness(&mut cell, 1_499), Freshness::Fresh);
+    assert_eq!(freshness(&mut cell, 1_500), Freshness::Stale);
+    fail(&mut cell, 18, 1_600);
+    assert_eq!(freshness(&mut cell, 5_000), Freshness::Stale, "not FRESH again by itself");
+    fail(&mut cell, 1, 5_100);
+    assert_eq!(reason(&mut cell, 5_100), Some(Reason::Open), "so that the local breaker protects");
+    tell(&mut cell, closed(GENERATION), 5_200);
+    assert_eq!(cell.freshness(), Freshness::Fresh);
+}
+
+#[test]
 fn a_ttl_of_a_century_is_cut() {
     let mut cell = told(closed(GENERATION), 0);
     cell.vouched(Some(Duration::from_secs(4_000_000_000)), at(0));
