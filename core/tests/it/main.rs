@@ -1,5 +1,6 @@
 //! The rules through their public doors.
 
+mod cost;
 mod half_open;
 mod invariants;
 mod model;

@@ -249,3 +249,19 @@ fn a_sequence_may_begin_at_zero() {
     assert_eq!(world.report_as("a", Some("1"), &entry), Reported::Counted);
     assert_eq!(world.report_as("a", Some("1"), &entry), Reported::Duplicate);
 }
+
+/// Nothing said that a verdict had become certain because the other instance's stream ended.
+#[test]
+fn a_verdict_is_due_when_the_last_of_the_others_ends_its_stream() {
+    let mut world = World::new(policy(half_open_of(1)));
+    world.watch("a", "w", true).watch("b", "w", true);
+    world.pass(15_000).transition_to(Target::HalfOpen).unwrap();
+    let grant = world.grant("a");
+    world.end("a", grant, failures(1));
+    world.pass(1_000).tick();
+    assert_eq!(world.state(), "HALF_OPEN");
+    world.watch("b", "w", false);
+    assert_eq!(world.breaker.deadline(), Some(Timestamp::from_millis(16_000)));
+    world.tick();
+    assert_eq!(world.state(), "OPEN");
+}
