@@ -88,7 +88,7 @@ pub async fn tell(plan: &Plan) -> Result<(), String> {
     };
 
     let server = Server::start(&programs, &policy, folder.path()).await?;
-    let shared = Breakers::Shared { panel: server.grpc_url() };
+    let shared = Breakers::Shared { panel: server.grpc_url(), pages: server.http() };
     let shared = chapter(&telling, plan, &programs, &policy, folder.path(), shared).await?;
     server.end().await;
     let apart = chapter(&telling, plan, &programs, &policy, folder.path(), Breakers::PerProcess).await?;

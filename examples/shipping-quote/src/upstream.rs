@@ -55,6 +55,7 @@ impl Upstream {
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.http.request(method, format!("{}{path}", self.base));
+        let request = request.header(header::ACCEPT, "application/json");
         match &self.token {
             Some(token) => request.bearer_auth(token),
             None => request,

@@ -13,7 +13,9 @@ pub(super) struct Account {
     pub(super) until_stopped: u64,
     /// Probes that were sent while it was down.
     pub(super) probes: u64,
-    /// From the first client that stopped to the last, if all of them stopped.
+    /// From the beginning of the outage to the last client that stopped, if all of them stopped.
+    pub(super) stopped_after_ms: Option<u64>,
+    /// From the trip to the last client that stopped. The trip is the server's, or the first of the clients' own.
     pub(super) stopping_ms: Option<u64>,
     /// Quotes that were asked for, and the UNAVAILABLE ones among them.
     pub(super) asked: u64,
@@ -27,35 +29,35 @@ pub(super) struct Account {
 impl Account {
     /// Reads it off the provider's arrivals while it was down, and the counts at the outage's end and at the very end.
     pub(super) fn of(down: &Arrivals, before: &Look, after: &Look, back_at: u64) -> Self {
-        let stops: Option<Vec<u64>> =
-            before.clients.iter().map(|client| first(&client.states, "OPEN", down.switched_at)).collect();
-        let stops = stops.filter(|stops| !stops.is_empty());
+        let stops = of_all(before, |client| first(&client.states, "OPEN", down.switched_at));
         let stopped_at = stops.as_ref().and_then(|stops| stops.iter().max().copied());
         let first_stop = stops.as_ref().and_then(|stops| stops.iter().min().copied());
+        let tripped_at = before.tripped_at(down.switched_at).or(first_stop);
         let until_stopped = match stopped_at {
             Some(stopped_at) => down.at.iter().filter(|at| **at <= stopped_at).count() as u64,
             None => before.provider.since_switch,
         };
-        let backs: Option<Vec<u64>> =
-            after.clients.iter().map(|client| first(&client.answers, "LIVE", back_at)).collect();
-        let backs = backs.filter(|backs| !backs.is_empty());
+        let backs = of_all(after, |client| first(&client.answers, "LIVE", back_at));
         Account {
             calls_while_down: before.provider.since_switch,
             until_stopped,
             probes: before.sum(|client| client.probes),
-            stopping_ms: stopped_at.zip(first_stop).map(|(last, first)| last - first),
+            stopped_after_ms: stopped_at.map(|last| last.saturating_sub(down.switched_at)),
+            stopping_ms: stopped_at.zip(tripped_at).map(|(last, trip)| last.saturating_sub(trip)),
             asked: after.sum(Stats::asked),
             unavailable: after.sum(|client| client.unavailable),
             rejected: after.sum(|client| client.rejected),
-            back_ms: backs.map(|backs| {
-                let since = |at: u64| at - back_at;
-                (
-                    backs.iter().copied().map(since).min().unwrap_or(0),
-                    backs.into_iter().map(since).max().unwrap_or(0),
-                )
+            back_ms: backs.and_then(|backs| {
+                let since = |at: &u64| at.saturating_sub(back_at);
+                backs.iter().map(since).min().zip(backs.iter().map(since).max())
             }),
         }
     }
+}
+
+/// The instants of all clients, if each has one.
+fn of_all(look: &Look, instant: impl Fn(&Stats) -> Option<u64>) -> Option<Vec<u64>> {
+    look.clients.iter().map(instant).collect()
 }
 
 /// When something first was `is`, from `since` on.
@@ -86,10 +88,10 @@ mod tests {
             client(&[(0, "CLOSED"), (1100, "OPEN")], &[(1, "LIVE"), (1020, "UNAVAILABLE"), (6000, "LIVE")]),
         ];
         let provider = ProviderStats { since_switch: 4, ..ProviderStats::default() };
-        let look = Look { provider, clients };
+        let look = Look { provider, clients, shared: None };
         let down = Arrivals { switched_at: 1000, at: vec![1005, 1030, 1100, 3010] };
         let account = Account::of(&down, &look, &look, 5000);
-        assert_eq!(account.stopping_ms, Some(60));
+        assert_eq!((account.stopped_after_ms, account.stopping_ms), (Some(100), Some(60)));
         assert_eq!((account.calls_while_down, account.until_stopped), (4, 3));
         assert_eq!(account.back_ms, Some((100, 1000)));
         assert_eq!((account.asked, account.unavailable), (20, 6));
@@ -98,7 +100,11 @@ mod tests {
     #[test]
     fn a_client_that_never_stopped_leaves_no_time_to_tell() {
         let clients = vec![client(&[(0, "CLOSED")], &[(1, "LIVE")])];
-        let look = Look { provider: ProviderStats { since_switch: 9, ..ProviderStats::default() }, clients };
+        let look = Look {
+            provider: ProviderStats { since_switch: 9, ..ProviderStats::default() },
+            clients,
+            shared: None,
+        };
         let down = Arrivals { switched_at: 1000, at: vec![1001; 9] };
         let account = Account::of(&down, &look, &look, 5000);
         assert_eq!((account.stopping_ms, account.until_stopped, account.back_ms), (None, 9, None));

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
@@ -20,7 +21,12 @@ const ANSWER_MAX: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub(super) enum Breakers {
     /// One for all, on a server.
-    Shared { panel: String },
+    Shared {
+        /// Where the clients find it.
+        panel: String,
+        /// Where it can be looked at.
+        pages: Upstream,
+    },
     /// One in each process.
     PerProcess,
 }
@@ -30,6 +36,8 @@ pub(super) enum Breakers {
 pub(super) struct Fleet {
     provider: Upstream,
     faces: Vec<Upstream>,
+    /// Where the shared breaker can be looked at, if there is one.
+    pages: Option<Upstream>,
     processes: Vec<Process>,
     started: Instant,
 }
@@ -54,7 +62,7 @@ impl Fleet {
             args.extend(["--provider".to_owned(), addr.clone(), "--instance".to_owned(), instance.clone()]);
             args.extend(["--rate".to_owned(), plan.rate.to_string()]);
             match &breakers {
-                Breakers::Shared { panel } => args.extend(["--panel".to_owned(), panel.clone()]),
+                Breakers::Shared { panel, .. } => args.extend(["--panel".to_owned(), panel.clone()]),
                 Breakers::PerProcess => {
                     args.extend([
                         "--local-only".to_owned(),
@@ -68,7 +76,11 @@ impl Fleet {
             processes.push(process);
             faces.push(upstream(&face)?);
         }
-        Ok(Fleet { provider: upstream(&addr)?, faces, processes, started: Instant::now() })
+        let pages = match breakers {
+            Breakers::Shared { pages, .. } => Some(pages),
+            Breakers::PerProcess => None,
+        };
+        Ok(Fleet { provider: upstream(&addr)?, faces, pages, processes, started: Instant::now() })
     }
 
     /// How long this fleet has been running.
@@ -93,8 +105,12 @@ impl Fleet {
             asked.spawn(async move { read::<Stats>(&face, "/stats").await });
         }
         let provider = read(&self.provider, "/stats").await?;
+        let shared = match &self.pages {
+            Some(pages) => Some(read(pages, &format!("/breakers/{BREAKER}")).await?),
+            None => None,
+        };
         let clients = asked.join_all().await.into_iter().collect::<Result<Vec<Stats>, String>>()?;
-        Ok(Look { provider, clients })
+        Ok(Look { provider, clients, shared })
     }
 
     pub(super) async fn end(self) {
@@ -109,6 +125,28 @@ impl Fleet {
 pub(super) struct Look {
     pub(super) provider: ProviderStats,
     pub(super) clients: Vec<Stats>,
+    /// What the server says of the shared breaker.
+    pub(super) shared: Option<Page>,
+}
+
+/// The part of `/breakers/NAME` that the story tells.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Page {
+    pub(super) state: String,
+    pub(super) last_transition: Option<Transition>,
+    /// The newest first.
+    pub(super) incidents: Vec<Incident>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Incident {
+    pub(super) opened: Option<Transition>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(super) struct Transition {
+    pub(super) explanation: String,
+    pub(super) unix_ms: u64,
 }
 
 impl Look {
@@ -120,6 +158,13 @@ impl Look {
     /// How many clients believe the breaker to be in `state`.
     pub(super) fn in_state(&self, state: &str) -> usize {
         self.clients.iter().filter(|client| client.states.last().is_some_and(|last| last.is == state)).count()
+    }
+
+    /// When the shared breaker tripped first, from `since` on.
+    pub(super) fn tripped_at(&self, since: u64) -> Option<u64> {
+        let opened =
+            self.shared.iter().flat_map(|page| &page.incidents).filter_map(|one| one.opened.as_ref());
+        opened.map(|opened| opened.unix_ms).filter(|at| *at >= since).min()
     }
 
     /// Whether every client has turned back to live quotes after `instant`, or never turned away from them.

@@ -18,6 +18,7 @@ const READY_MAX: Duration = Duration::from_secs(20);
 pub(super) struct Server {
     process: Process,
     grpc: String,
+    http: Upstream,
 }
 
 impl Server {
@@ -38,20 +39,25 @@ impl Server {
             policy.as_os_str(),
         ];
         let mut process = Process::start(&programs.panelboard, args, &log)?;
-        let face = Upstream::new(&http, None, Duration::from_secs(1)).map_err(|error| error.to_string())?;
+        let http = Upstream::new(&http, None, Duration::from_secs(1)).map_err(|error| error.to_string())?;
         let late = Instant::now() + READY_MAX;
-        while face.get("/readyz").await.is_err() {
+        while http.get("/readyz").await.is_err() {
             if process.has_ended() || Instant::now() > late {
                 let said = std::fs::read_to_string(&log).unwrap_or_default();
                 return Err(format!("the server did not get ready; it said:\n{said}"));
             }
             sleep(Duration::from_millis(20)).await;
         }
-        Ok(Server { process, grpc })
+        Ok(Server { process, grpc, http })
     }
 
     pub(super) fn grpc_url(&self) -> String {
         format!("http://{}", self.grpc)
+    }
+
+    /// Where people and programs look at breakers.
+    pub(super) fn http(&self) -> Upstream {
+        self.http.clone()
     }
 
     pub(super) async fn end(self) {

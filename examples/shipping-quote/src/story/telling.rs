@@ -30,7 +30,7 @@ impl Telling {
     pub(super) fn title(&self, plan: &Plan, breakers: &Breakers) {
         let Plan { clients, rate, .. } = plan;
         let which = match breakers {
-            Breakers::Shared { panel } => format!("one shared breaker, {BREAKER} on {panel}"),
+            Breakers::Shared { panel, .. } => format!("one shared breaker, {BREAKER} on {panel}"),
             Breakers::PerProcess => "a breaker in each process, same policy".to_owned(),
         };
         self.say(&format!("\n== {clients} processes, {rate} quotes a second each: {which} =="));
@@ -58,11 +58,20 @@ impl Telling {
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut told: Option<Look> = None;
         let mut believed = String::new();
+        let mut transition = None;
         for number in 0u64.. {
             looks.tick().await;
             let look = fleet.look().await?;
             let belief = belief(&look);
             let is_last = Instant::now() >= end || done(&look);
+            let last = look
+                .shared
+                .as_ref()
+                .and_then(|page| Some((page.state.clone(), page.last_transition.clone()?)));
+            if let Some((state, why)) = last.as_ref().filter(|_| told.is_some() && last != transition) {
+                self.event(fleet, &format!("{state}: {}", why.explanation));
+            }
+            transition = last;
             if let Some(since) = &told {
                 if number % LOOKS_PER_LINE == 0 || belief != believed || is_last {
                     self.line(fleet, since, &look, &belief);
@@ -95,7 +104,8 @@ impl Telling {
         row("calls that reached the provider while down", &|a| a.calls_while_down.to_string());
         row("  until everybody had stopped", &|a| a.until_stopped.to_string());
         row("  probes", &|a| a.probes.to_string());
-        row("from the first client stopping to the last", &|a| millis(a.stopping_ms));
+        row("from the outage to the last client stopping", &|a| millis(a.stopped_after_ms));
+        row("  from the trip", &|a| millis(a.stopping_ms));
         row("quotes asked for", &|a| a.asked.to_string());
         row("  UNAVAILABLE", &|a| share(a.unavailable, a.asked));
         row("  UNAVAILABLE without a call", &|a| share(a.rejected, a.asked));
