@@ -472,10 +472,6 @@ impl Cell {
         self.probes.ask()
     }
 
-    pub(crate) const fn policy(&self) -> &Arc<Policy> {
-        &self.policy
-    }
-
     pub(crate) fn state(&mut self, now: Timestamp) -> State {
         self.turn(now);
         self.condition().into()

@@ -121,6 +121,7 @@ impl Local {
         self.breaker.status(now)
     }
 
+    #[cfg(test)]
     pub(crate) const fn policy(&self) -> &Arc<Policy> {
         &self.policy
     }

@@ -34,7 +34,7 @@ impl Word {
     pub(crate) fn passes(self, now: Timestamp) -> Option<(u32, bool)> {
         let open = self.0 & 1 == 1 && now.as_millis() < self.0 >> 24;
         // Cut to 22 bits, so that it fits.
-        open.then(|| (((self.0 >> 2) as u32) % STRETCHES, self.0 & 2 != 0))
+        open.then_some((((self.0 >> 2) as u32) % STRETCHES, self.0 & 2 != 0))
     }
 }
 

@@ -11,12 +11,12 @@ const GENERATION: u64 = 10;
 
 /// Trips at 50 % of at least 20 calls within 10 s; two probes of at most 2 s.
 fn spec() -> PolicySpec {
-    let mut spec = PolicySpec::default();
-    spec.trip = vec![Rule::FailureRate {
+    let rule = Rule::FailureRate {
         threshold: Rate::percent(50).unwrap(),
         window: Window::Within(Duration::from_secs(10)),
         minimum_calls: 20,
-    }];
+    };
+    let mut spec = PolicySpec { trip: vec![rule], ..PolicySpec::default() };
     spec.half_open.permitted_calls = 2;
     spec.half_open.probe_timeout = Duration::from_secs(2);
     spec

@@ -4,6 +4,7 @@ mod alone;
 mod fake;
 mod misbehaving;
 mod panel;
+mod protocol;
 mod with_a_panel;
 
 use std::time::{Duration, Instant};
