@@ -15,8 +15,8 @@ const FEW: usize = 10;
 const MANY: usize = 10_000;
 /// A walk over a thousand times as many instances would cost hundreds of times as much.
 const FACTOR: f64 = 20.0;
-const ROUNDS: usize = 21;
-const CALLS: usize = 400;
+const ROUNDS: usize = 11;
+const CALLS: usize = 4_000;
 
 struct Crowd {
     breaker: Breaker,
