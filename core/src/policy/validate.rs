@@ -23,8 +23,8 @@ pub const PERMITTED_CALLS_MAX: u32 = 1_000;
 pub const TEXT_BYTES_MAX: usize = 1_024;
 /// The most instances that a quorum can ask for.
 const MIN_INSTANCES_MAX: u32 = 1_000;
-/// The longest `within` may be so many times the shortest: ten buckets each, six hundred in all.
-const WITHIN_RATIO_MAX: u128 = 60;
+/// The most buckets of a ring: ten for the shortest window, and the longest up to sixty times that.
+const BUCKETS_MAX: u128 = 600;
 
 /// One thing that is wrong with a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,11 +167,13 @@ fn buckets(found: &mut Findings, trip: &[Rule]) {
     else {
         return;
     };
-    if long.as_millis() > short.as_millis() * WITHIN_RATIO_MAX {
+    // Ten buckets for the shortest, in whole milliseconds.
+    let width = (short.as_millis() / 10).max(1);
+    if long.as_millis() / width > BUCKETS_MAX {
         let (long, short) = (Span(long), Span(short));
         let message = format!(
-            "{long} is more than {WITHIN_RATIO_MAX} times the shortest window of {short}: \
-             bring them closer together, or put them into two policies"
+            "{long} is too many times the shortest window of {short}: bring them to at most 60 times, or put them \
+             into two policies"
         );
         found.add(format!("trip[{index}].within"), message);
     }

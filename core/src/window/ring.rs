@@ -29,7 +29,7 @@ impl Geometry {
     pub(crate) fn of(policy: &Policy) -> Self {
         let longest = millis(policy.window());
         let shortest = policy.withins().min().map_or(longest, millis);
-        let width_ms = (shortest / 10).min(longest / 100).max(1).max(longest / 600);
+        let width_ms = (shortest / 10).min(longest / 100).max(1);
         Self { width_ms, buckets: longest / width_ms, last: policy.last() }
     }
 
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn every_window_has_ten_buckets_and_a_ring_at_most_six_hundred() {
         for withins in
-            [&[100][..], &[1_000, 10_000], &[1_000, 60_000], &[3_600_000], &[86_400_000], &[777, 9_999]]
+            [&[100][..], &[1_000, 10_000], &[1_000, 60_000], &[3_600_000], &[86_400_000], &[777, 9_999], &[109, 6_000]]
         {
             let geometry = geometry(withins);
             let shortest = withins.iter().min().unwrap();
