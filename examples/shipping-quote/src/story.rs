@@ -10,8 +10,8 @@ mod programs;
 mod server;
 mod telling;
 
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use crate::provider::{Answer, Behaviour};
 use account::Account;
@@ -53,7 +53,8 @@ impl Plan {
             rate: 5,
             outage: Behaviour::answering(Answer::Status(503)),
             healthy_for: Duration::from_secs(4),
-            down_for: Duration::from_secs(12),
+            // Long enough for three rounds of probes.
+            down_for: Duration::from_secs(14),
             recovery_max: Duration::from_secs(12),
             policy: None,
         }
@@ -101,26 +102,31 @@ async fn chapter(
     telling: &Telling,
     plan: &Plan,
     programs: &Programs,
-    policy: &std::path::Path,
-    folder: &std::path::Path,
+    policy: &Path,
+    folder: &Path,
     breakers: Breakers,
 ) -> Result<Account, String> {
     telling.title(plan, &breakers);
-    let mut fleet = Fleet::start(plan, programs, policy, folder, breakers).await?;
+    let fleet = Fleet::start(plan, programs, policy, folder, breakers).await?;
     telling.columns();
 
-    telling.follow(&mut fleet, plan.healthy_for, |_| false).await?;
+    telling.follow(&fleet, plan.healthy_for, |_| false).await?;
     fleet.switch_provider(&plan.outage).await?;
+    let down_at = fleet.arrivals().await?.switched_at;
+    let outage_ends = Instant::now() + plan.down_for;
     telling.event(&fleet, "the provider goes down");
-    telling.follow(&mut fleet, plan.down_for, |_| false).await?;
+    let look = telling.follow(&fleet, plan.down_for, |look| look.all_stopped_since(down_at)).await?;
+    telling.event(&fleet, &telling::stopping(&look));
+    telling.follow(&fleet, outage_ends.saturating_duration_since(Instant::now()), |_| false).await?;
     let down = fleet.arrivals().await?;
     let before = fleet.look().await?;
+
     fleet.switch_provider(&Behaviour::good()).await?;
     let back_at = fleet.arrivals().await?.switched_at;
     telling.event(&fleet, "the provider is well again");
-    telling.follow(&mut fleet, plan.recovery_max, |look| look.all_live_since(back_at)).await?;
-
+    telling.follow(&fleet, plan.recovery_max, |look| look.all_live_since(back_at)).await?;
+    let back = fleet.arrivals().await?;
     let after = fleet.look().await?;
     fleet.end().await;
-    Ok(Account::of(&down, &before, &after, back_at))
+    Ok(Account::of(&down, &before, &back, &after))
 }

@@ -24,11 +24,15 @@ pub(super) struct Account {
     pub(super) rejected: u64,
     /// From the provider's return to the first and to the last client with a live quote, if all came back.
     pub(super) back_ms: Option<(u64, u64)>,
+    /// Calls that reached the provider within a second of the first one after its return.
+    pub(super) first_second: u64,
 }
 
 impl Account {
-    /// Reads it off the provider's arrivals while it was down, and the counts at the outage's end and at the very end.
-    pub(super) fn of(down: &Arrivals, before: &Look, after: &Look, back_at: u64) -> Self {
+    /// Reads it off the provider's arrivals while it was down and the counts at the outage's end, and off the arrivals
+    /// since it is back and the counts at the very end.
+    pub(super) fn of(down: &Arrivals, before: &Look, back: &Arrivals, after: &Look) -> Self {
+        let back_at = back.switched_at;
         let stops = of_all(before, |client| first(&client.states, "OPEN", down.switched_at));
         let stopped_at = stops.as_ref().and_then(|stops| stops.iter().max().copied());
         let first_stop = stops.as_ref().and_then(|stops| stops.iter().min().copied());
@@ -51,6 +55,10 @@ impl Account {
                 let since = |at: &u64| at.saturating_sub(back_at);
                 backs.iter().map(since).min().zip(backs.iter().map(since).max())
             }),
+            first_second: back
+                .at
+                .first()
+                .map_or(0, |first| back.at.iter().filter(|at| **at < first + 1000).count() as u64),
         }
     }
 }
@@ -90,7 +98,9 @@ mod tests {
         let provider = ProviderStats { since_switch: 4, ..ProviderStats::default() };
         let look = Look { provider, clients, shared: None };
         let down = Arrivals { switched_at: 1000, at: vec![1005, 1030, 1100, 3010] };
-        let account = Account::of(&down, &look, &look, 5000);
+        let back = Arrivals { switched_at: 5000, at: vec![5090, 5100, 6089, 6090] };
+        let account = Account::of(&down, &look, &back, &look);
+        assert_eq!(account.first_second, 3);
         assert_eq!((account.stopped_after_ms, account.stopping_ms), (Some(100), Some(60)));
         assert_eq!((account.calls_while_down, account.until_stopped), (4, 3));
         assert_eq!(account.back_ms, Some((100, 1000)));
@@ -106,7 +116,8 @@ mod tests {
             shared: None,
         };
         let down = Arrivals { switched_at: 1000, at: vec![1001; 9] };
-        let account = Account::of(&down, &look, &look, 5000);
+        let back = Arrivals { switched_at: 5000, at: Vec::new() };
+        let account = Account::of(&down, &look, &back, &look);
         assert_eq!((account.stopping_ms, account.until_stopped, account.back_ms), (None, 9, None));
     }
 }

@@ -11,7 +11,7 @@ use super::process::Process;
 use super::programs::Programs;
 use super::{BREAKER, Plan};
 use crate::provider::{Arrivals, Behaviour, Stats as ProviderStats};
-use crate::tally::Stats;
+use crate::tally::{Stats, Turn};
 use crate::upstream::Upstream;
 
 /// Our own processes on our own machine: whoever does not answer within this is gone.
@@ -160,11 +160,23 @@ impl Look {
         self.clients.iter().filter(|client| client.states.last().is_some_and(|last| last.is == state)).count()
     }
 
+    /// The shared breaker's state and how it got there.
+    pub(super) fn transition(&self) -> Option<(String, Transition)> {
+        let page = self.shared.as_ref()?;
+        Some((page.state.clone(), page.last_transition.clone()?))
+    }
+
     /// When the shared breaker tripped first, from `since` on.
     pub(super) fn tripped_at(&self, since: u64) -> Option<u64> {
         let opened =
             self.shared.iter().flat_map(|page| &page.incidents).filter_map(|one| one.opened.as_ref());
         opened.map(|opened| opened.unix_ms).filter(|at| *at >= since).min()
+    }
+
+    /// Whether every client has learned of an OPEN breaker, from `instant` on.
+    pub(super) fn all_stopped_since(&self, instant: u64) -> bool {
+        let stopped = |turn: &Turn| turn.at >= instant && turn.is == "OPEN";
+        self.clients.iter().all(|client| client.states.iter().any(stopped))
     }
 
     /// Whether every client has turned back to live quotes after `instant`, or never turned away from them.

@@ -21,7 +21,7 @@ impl Programs {
         let this =
             env::current_exe().map_err(|error| format!("cannot tell where this program is: {error}"))?;
         let folder = this.parent().unwrap_or(Path::new("."));
-        if let Some(cargo) = env::var_os("CARGO") {
+        if let Some(cargo) = env::var_os("CARGO").filter(|cargo| !cargo.is_empty()) {
             build(Path::new(&cargo), folder).await?;
         }
         let program = |name: &str| {

@@ -9,9 +9,9 @@ use super::fleet::{Breakers, Fleet, Look};
 use super::{BREAKER, Plan};
 use crate::cli::say;
 
-/// How often everybody is looked at; every second look is told.
+/// How often everybody is looked at; every fourth look is told, and each that shows a change.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-const LOOKS_PER_LINE: u64 = 4;
+const LOOKS_PER_LINE: u32 = 4;
 
 /// The voice of the story.
 #[derive(Debug)]
@@ -37,6 +37,7 @@ impl Telling {
     }
 
     pub(super) fn columns(&self) {
+        self.say("           since the line before:");
         self.say(
             "       s  calls at the provider   quotes: live  unavailable   breaker, as the clients see it",
         );
@@ -49,43 +50,36 @@ impl Telling {
     /// Looks at the fleet for `max`, or until `done`, and tells what changes.
     pub(super) async fn follow(
         &self,
-        fleet: &mut Fleet,
+        fleet: &Fleet,
         max: Duration,
         done: impl Fn(&Look) -> bool,
-    ) -> Result<(), String> {
+    ) -> Result<Look, String> {
         let end = Instant::now() + max;
         let mut looks = interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut told: Option<Look> = None;
-        let mut believed = String::new();
-        let mut transition = None;
-        for number in 0u64.. {
+        looks.tick().await;
+        let mut told = fleet.look().await?;
+        let (mut believed, mut transition) = (belief(&told), told.transition());
+        let mut untold = 0;
+        loop {
             looks.tick().await;
             let look = fleet.look().await?;
+            if let Some((state, why)) = look.transition().filter(|now| transition.as_ref() != Some(now)) {
+                self.event(fleet, &format!("{state}: {}", why.explanation));
+                transition = Some((state, why));
+            }
             let belief = belief(&look);
             let is_last = Instant::now() >= end || done(&look);
-            let last = look
-                .shared
-                .as_ref()
-                .and_then(|page| Some((page.state.clone(), page.last_transition.clone()?)));
-            if let Some((state, why)) = last.as_ref().filter(|_| told.is_some() && last != transition) {
-                self.event(fleet, &format!("{state}: {}", why.explanation));
-            }
-            transition = last;
-            if let Some(since) = &told {
-                if number % LOOKS_PER_LINE == 0 || belief != believed || is_last {
-                    self.line(fleet, since, &look, &belief);
-                    told = Some(look);
-                }
-            } else {
-                told = Some(look);
+            untold += 1;
+            if untold == LOOKS_PER_LINE || belief != believed || is_last {
+                self.line(fleet, &told, &look, &belief);
+                (told, untold) = (look.clone(), 0);
             }
             believed = belief;
             if is_last {
-                return Ok(());
+                return Ok(look);
             }
         }
-        Ok(())
     }
 
     fn line(&self, fleet: &Fleet, since: &Look, now: &Look, belief: &str) {
@@ -110,8 +104,18 @@ impl Telling {
         row("  UNAVAILABLE", &|a| share(a.unavailable, a.asked));
         row("  UNAVAILABLE without a call", &|a| share(a.rejected, a.asked));
         row("provider well again to the first live quote", &|a| millis(a.back_ms.map(|(first, _)| first)));
-        row("  to the last client's first live quote", &|a| millis(a.back_ms.map(|(_, last)| last)));
+        row("  from then to the last client's", &|a| millis(a.back_ms.map(|(first, last)| last - first)));
+        row("calls in the first second of the recovery", &|a| a.first_second.to_string());
+        self.say("\nWhen the first live quote comes depends on when the next probe is due; the waits are the same.");
     }
+}
+
+/// Says whether and at what cost everybody has stopped.
+pub(super) fn stopping(look: &Look) -> String {
+    let stopped =
+        look.clients.iter().filter(|client| client.states.iter().any(|turn| turn.is == "OPEN")).count();
+    let calls = look.provider.since_switch;
+    format!("{stopped} of {} clients have stopped, {calls} calls reached the provider", look.clients.len())
 }
 
 /// The states that the clients believe in, the most common first in the order of the story.

@@ -3,6 +3,7 @@
 
 mod flaky_supplier;
 mod inventory;
+mod programs;
 mod shipment_booking;
 mod shipping_quote;
 mod stage;

@@ -1,0 +1,93 @@
+//! The programs as people start them: real processes with flags.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use shipping_quote::tally::Stats;
+use shipping_quote::upstream::{Upstream, UpstreamError};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+const PROVIDER: &str = env!("CARGO_BIN_EXE_provider");
+const QUOTE_CLIENT: &str = env!("CARGO_BIN_EXE_quote-client");
+const QUOTE: &str = "/quote?postcode=12345";
+
+/// Starts a program and reads its address, which must be its first line.
+async fn start(program: &str, args: &[&str]) -> (Child, String) {
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+    let mut child = command.spawn().unwrap();
+    let mut line = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    timeout(Duration::from_secs(60), stdout.read_line(&mut line)).await.unwrap().unwrap();
+    (child, line.trim().to_owned())
+}
+
+async fn ask(addr: &str, patience: Duration) -> Result<String, UpstreamError> {
+    let answer = Upstream::new(addr, None, patience)?.get(QUOTE).await?;
+    Ok(String::from_utf8(answer).unwrap())
+}
+
+async fn check(flags: &[&str], expected: Result<&str, u16>) {
+    let (_child, addr) = start(PROVIDER, flags).await;
+    let answer = ask(&addr, Duration::from_secs(60)).await.map_err(|error| match error {
+        UpstreamError::Status { status, .. } => status,
+        error => panic!("{flags:?}: {error}"),
+    });
+    assert_eq!(answer.as_deref().map_err(|status| *status), expected, "{flags:?}");
+}
+
+#[tokio::test]
+async fn the_provider_prints_its_address_and_does_what_its_flags_say() {
+    let good = r#"{"amount":"12.34","currency":"EUR"}"#;
+    check(&[], Ok(good)).await;
+    check(&["--amount", "0.00"], Ok(r#"{"amount":"0.00","currency":"EUR"}"#)).await;
+    check(&["--status", "503"], Err(503)).await;
+    check(&["--fail-rate", "100"], Err(503)).await;
+    check(&["--fail-rate", "100", "--status", "500"], Err(500)).await;
+    check(&["--fail-rate", "0", "--seed", "7"], Ok(good)).await;
+    check(&["--slow", "50ms"], Ok(good)).await;
+    check(&["--malformed"], Ok(r#"{"currency":"EUR"}"#)).await;
+    check(&["--malformed", "missing-currency"], Ok(r#"{"amount":"12.34"}"#)).await;
+    check(&["--token", "secret"], Err(401)).await;
+    for mute in [&["--hang"][..], &["--slow", "1.5s"]] {
+        let (_child, addr) = start(PROVIDER, mute).await;
+        assert_eq!(ask(&addr, Duration::from_millis(100)).await, Err(UpstreamError::Timeout), "{mute:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_provider_refuses_nonsense_with_exit_code_2() {
+    let nonsense: [&[&str]; 6] = [
+        &["--status", "99"],
+        &["--fail-rate", "101"],
+        &["--slow", "5"],
+        &["--hang", "--malformed"],
+        &["--seed", "1"],
+        &["--addr", "localhost"],
+    ];
+    for flags in nonsense {
+        let ended = Command::new(PROVIDER).args(flags).kill_on_drop(true).output();
+        let ended = timeout(Duration::from_secs(60), ended).await.unwrap().unwrap();
+        assert_eq!(ended.status.code(), Some(2), "{flags:?}");
+        assert!(!ended.stderr.is_empty(), "{flags:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_without_a_server_is_protected_by_a_breaker_of_its_own() {
+    let (_provider, provider) = start(PROVIDER, &["--status", "503"]).await;
+    let policy = concat!(env!("CARGO_MANIFEST_DIR"), "/../policies/shipping-quote.yaml");
+    let args = ["--provider", &provider, "--local-only", "--policy", policy];
+    let (_client, face) = start(QUOTE_CLIENT, &args).await;
+    for _ in 0..6 {
+        let unavailable = ask(&face, Duration::from_secs(60)).await.unwrap_err();
+        let body = r#"{"status":"UNAVAILABLE"}"#.to_owned();
+        assert_eq!(unavailable, UpstreamError::Status { status: 503, message: body });
+    }
+    let stats = Upstream::new(&face, None, Duration::from_secs(60)).unwrap().get("/stats").await.unwrap();
+    let stats: Stats = serde_json::from_slice(&stats).unwrap();
+    assert_eq!((stats.unavailable, stats.provider_calls, stats.rejected), (6, 4, 2));
+    assert_eq!(stats.freshness, [("LOCAL".to_owned(), 6)].into());
+}
