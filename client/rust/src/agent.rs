@@ -21,7 +21,7 @@ use crate::{
     cache::Cache,
     dice::Dice,
     identity::Identity,
-    limits::{RECONNECT_MIN, SHUTDOWN_TIMEOUT},
+    limits::{MESSAGE_BYTES_MAX, RECONNECT_MIN, SHUTDOWN_TIMEOUT},
     post::Post,
     slot::Slot,
 };
@@ -182,7 +182,7 @@ impl Agent {
 
     /// The newest connection, if there ever was one.
     fn client(&self) -> Option<BreakerServiceClient<Channel>> {
-        self.channel.clone().map(BreakerServiceClient::new)
+        self.channel.clone().map(stub)
     }
 
     /// The last flush, bounded: what was recorded while FRESH is sent, and probes go back.
@@ -218,6 +218,10 @@ impl Drop for Agent {
         }
         self.streams.abort();
     }
+}
+
+fn stub(channel: Channel) -> BreakerServiceClient<Channel> {
+    BreakerServiceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX)
 }
 
 async fn sleep_until(wake: Option<tokio::time::Instant>) {

@@ -250,6 +250,11 @@ impl Cell {
 
     // What the server says.
 
+    /// The policy in force.
+    pub(crate) const fn policy(&self) -> &Arc<Policy> {
+        &self.policy
+    }
+
     /// A status. False if a newer one is known.
     pub(crate) fn apply(&mut self, status: Known, source: Source, now: Timestamp) -> bool {
         self.turn(now);

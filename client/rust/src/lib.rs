@@ -20,6 +20,41 @@
 //! let price = quote.call(|| fetch()).await;                       // asks, times, records
 //! # Ok(()) }
 //! ```
+//!
+//! # One handle per dependency
+//!
+//! A breaker stands for one operation of one dependency, shared by all services that call it the same way; never for a
+//! URL, a tenant or a user. Make the handle once and keep it: making one looks its name up, and a new name costs a
+//! place on a stream.
+//!
+//! # What an outcome means
+//!
+//! [`Breaker::call`] takes `Ok` for a success and every `Err` for a failure. A refusal that says nothing about the
+//! dependency's health (a 400, a validation error) must not open the breaker: tell errors apart with
+//! [`Breaker::call_with`], or with a [`Permit`] by hand. Facts such as [`Fact::HttpStatus`] are classified by the
+//! breaker's policy, so that all services and languages agree.
+//!
+//! # When the server is away
+//!
+//! | | while | who decides |
+//! |---|---|---|
+//! | FRESH | the server was heard within 8 s and answers reports within 1 s | the server's last word |
+//! | STALE | until 10 s after its last bookmark | the stricter of that and the local breaker |
+//! | LOCAL | after that, before the first word, for unknown names | the local breaker, with one instance's share of the thresholds |
+//!
+//! The local breaker has the same policy and has tallied all along. What it sees while away is never sent as evidence.
+//! Whether everything passes or nothing does instead is the policy's `on_disconnect`, or [`Builder::on_disconnect`].
+//! No call waits for the server, but for a probe in HALF_OPEN, and for that at most [`Builder::probe_wait`].
+//!
+//! # Kill switch
+//!
+//! `PANELBOARD_MODE=shadow` in the environment lets everything pass and only counts what would have been rejected;
+//! `off` does nothing at all. See [`Mode`].
+//!
+//! # Cancel safety
+//!
+//! Every future of this crate may be dropped at any time. A call that is dropped, or that panics, is *abandoned*: it
+//! says nothing about the dependency, and if it was a probe, the probe goes to somebody else.
 
 mod agent;
 mod breaker;

@@ -8,8 +8,10 @@ pub(crate) const BREAKERS_MAX: usize = 10_000;
 pub(crate) const NAMES_PER_STREAM_MAX: usize = 1_000;
 /// Streams that handles made one by one may spread over before they are merged into one.
 pub(crate) const STREAMS_MAX: usize = 3;
-/// Entries of one Report: the server's limit.
-pub(crate) const ENTRIES_PER_REPORT_MAX: usize = 1_000;
+/// Entries of one Report: half of the server's limit, because each is answered with a status.
+pub(crate) const ENTRIES_PER_REPORT_MAX: usize = 500;
+/// The largest message that is taken from the server.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Causes that one entry counts apart: the server's limit.
 pub(crate) const CAUSES_PER_ENTRY_MAX: usize = 32;
 /// The largest count of an entry: the server's limit.
@@ -33,8 +35,8 @@ pub(crate) const DEFAULT_TTL: Duration = Duration::from_secs(10);
 pub(crate) const TTL_MAX: Duration = Duration::from_secs(60);
 /// A Report unanswered for so long says that the server is away.
 pub(crate) const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(1);
-/// An override that a client knows from before it was cut off holds at most so long.
-pub(crate) const OVERRIDE_HOLDS_MAX: Duration = Duration::from_secs(3_600);
+/// An OPEN or an override that a client knows from before it was cut off holds at most so long.
+pub(crate) const INHERITED_MAX: Duration = Duration::from_secs(3_600);
 
 /// Outcomes leave after so long.
 pub(crate) const FLUSH_INTERVAL: Duration = Duration::from_millis(200);

@@ -93,10 +93,13 @@ impl Slot {
 
     /// The agent's turn: does what is due and serves those who wait. Returns what to send and when to come back.
     pub(crate) fn step(self: &Arc<Self>, may_send: bool) -> (Step, Option<Timestamp>) {
-        let (step, due) = self.peek(|cell, now| cell.step(now, may_send));
+        let (step, _) = self.peek(|cell, now| cell.step(now, may_send));
         self.serve();
-        let waits = lock(&self.waiters).iter().map(|waiter| waiter.until).min();
-        let due = [due, waits].into_iter().flatten().min();
+        let waiters = lock(&self.waiters);
+        let cell = lock(&self.cell);
+        let waits = waiters.iter().map(|waiter| waiter.until).min();
+        let due = [cell.due(), waits].into_iter().flatten().min();
+        // Under the lock, so that whoever makes something due from here on sees it and sends mail.
         self.planned.store(due.map_or(u64::MAX, Timestamp::as_millis), Ordering::Release);
         (step, due)
     }

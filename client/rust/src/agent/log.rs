@@ -75,3 +75,85 @@ pub(super) fn said(status: &Status) -> String {
     }
     format!("{:?}: {message}", status.code())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use tracing::{
+        Event, Level, Metadata, Subscriber,
+        span::{Attributes, Id, Record},
+    };
+
+    use super::*;
+
+    /// Keeps the levels of what is logged above DEBUG.
+    #[derive(Clone, Default)]
+    struct Levels(Arc<Mutex<Vec<Level>>>);
+
+    impl Subscriber for Levels {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            *metadata.level() <= Level::INFO
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, event: &Event<'_>) {
+            self.0.lock().unwrap().push(*event.metadata().level());
+        }
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+    }
+
+    fn logged(script: impl FnOnce(&mut Log)) -> Vec<Level> {
+        let levels = Levels::default();
+        tracing::subscriber::with_default(levels.clone(), || script(&mut Log::new("http://panel".into())));
+        levels.0.lock().unwrap().clone()
+    }
+
+    #[test]
+    fn one_line_when_it_goes_local_and_one_when_it_is_back_however_many_breakers_there_are() {
+        let levels = logged(|log| {
+            log.complete();
+            for _ in 0..100 {
+                log.broke(None, true);
+                log.turned(Freshness::Fresh, Freshness::Stale);
+                log.turned(Freshness::Stale, Freshness::Local);
+            }
+            log.complete();
+            log.complete();
+        });
+        assert_eq!(levels, [Level::WARN, Level::INFO]);
+    }
+
+    #[test]
+    fn a_server_that_was_never_there_is_said_once() {
+        let levels = logged(|log| {
+            for _ in 0..100 {
+                log.broke(Some(&Status::unavailable("refused")), false);
+            }
+        });
+        assert_eq!(levels, [Level::WARN]);
+    }
+
+    #[test]
+    fn each_complaint_is_made_once_until_things_go_well() {
+        let levels = logged(|log| {
+            for _ in 0..10 {
+                log.complain("outcomes", &Status::unimplemented("too old"));
+                log.complain("outcomes", &Status::permission_denied("no"));
+            }
+            log.complete();
+            log.complain("outcomes", &Status::unimplemented("too old"));
+        });
+        assert_eq!(levels, [Level::WARN; 3]);
+    }
+}

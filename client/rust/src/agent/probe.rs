@@ -78,10 +78,11 @@ impl Agent {
         base: Option<Base>,
         source: Source,
     ) {
-        let wrong = slot.update(|cell, now| {
+        let (wrong, new_policy) = slot.update(|cell, now| {
             let (known, wrong) = wire::known(status, base.unwrap_or(Base::Answer(now)));
+            let before = Arc::clone(cell.policy());
             cell.apply(known, source, now);
-            wrong
+            (wrong, cell.policy().spec() != before.spec())
         });
         self.touched.push(Arc::clone(slot));
         if !wrong.is_empty() {
@@ -91,7 +92,7 @@ impl Agent {
                 wrong,
                 "a policy is not usable, the one before stays"
             );
-        } else if status.policy.is_some()
+        } else if new_policy
             && let Some(cache) = &self.told.cache
             && let Err(error) = cache.store(&slot.name, status)
         {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use panelboard_core::Timestamp;
-use panelboard_proto::v1::{self, breaker_service_client::BreakerServiceClient};
+use panelboard_proto::v1;
 use prost::bytes::Bytes;
 use tokio::sync::mpsc;
 use tonic::{Code, Status, transport::Channel};
@@ -239,7 +239,7 @@ impl Agent {
 
 /// Reads one stream to its end.
 async fn watch(channel: Channel, request: v1::WatchRequest, stream: u64, events: mpsc::Sender<Event>) {
-    let mut client = BreakerServiceClient::new(channel);
+    let mut client = super::stub(channel);
     let opened = tokio::time::timeout(WATCH_TIMEOUT, client.watch(request)).await;
     let status = match opened {
         Err(_) => Some(Status::deadline_exceeded("no answer to Watch")),

@@ -6,7 +6,7 @@ use panelboard_core::{
     Admission, Condition, Generation, Hand, OverrideKind, Policy, StateKind, StoredState, Timestamp, Version,
 };
 
-use crate::{dice::Dice, limits::OVERRIDE_HOLDS_MAX, local::inherited_open};
+use crate::{dice::Dice, limits::INHERITED_MAX, local::inherited_open};
 
 /// A status, with ticks and durations turned into this client's time.
 #[derive(Clone, Debug)]
@@ -54,7 +54,7 @@ impl Known {
     /// What the local breaker goes on from; none: from CLOSED with what it has tallied.
     pub(crate) fn inheritance(&self, dice: &mut Dice, now: Timestamp) -> Option<StoredState> {
         if let Some(over) = &self.over {
-            let held = OVERRIDE_HOLDS_MAX;
+            let held = INHERITED_MAX;
             let remaining = over.until.map_or(held, |until| until.since(now).min(held));
             return Some(StoredState::Overridden {
                 kind: over.kind,
@@ -66,6 +66,7 @@ impl Known {
             StateKind::Closed => None,
             StateKind::Open => {
                 let remaining = self.deadline.map_or(Duration::ZERO, |deadline| deadline.since(now));
+                let remaining = remaining.min(INHERITED_MAX);
                 // Half a second spreads a fleet whose wait is short, a tenth of the wait one whose wait is long.
                 let jitter = dice.up_to((remaining / 10).max(Duration::from_millis(500)));
                 Some(inherited_open(remaining, jitter, self.reopenings))
