@@ -64,6 +64,8 @@ limits! {
     causes_per_breaker: usize = 64, 1..=1_024;
     /// Watch streams open at a time.
     watch_streams: usize = 20_000, 1..=1_000_000;
+    /// How long a Watch stream may be unable to take a message before it is ended.
+    watch_stuck: Duration = seconds(10), seconds(1)..=minutes(60);
     /// Breakers that exist at a time. Past it no pattern creates another.
     breakers: usize = 100_000, 1..=10_000_000;
     /// Instances with a tally of their own per breaker; the least active of more share one that has no vote.
@@ -196,8 +198,12 @@ impl Value for Duration {
     }
 }
 
+const fn seconds(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
 const fn minutes(n: u64) -> Duration {
-    Duration::from_secs(n * 60)
+    seconds(n * 60)
 }
 
 const fn hours(n: u64) -> Duration {

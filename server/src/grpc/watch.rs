@@ -38,8 +38,6 @@ const DRAIN_TTL: Duration = Duration::from_secs(30);
 const RECONNECT_AFTER: Duration = Duration::from_millis(200);
 /// Between bookmarks, with 20 % of it more or less so that streams do not beat in time.
 const BOOKMARK: Duration = Duration::from_secs(3);
-/// A stream that cannot take one message for so long is ended.
-const STUCK: Duration = Duration::from_secs(10);
 /// Messages between the task and the connection.
 const IN_FLIGHT: usize = 16;
 
@@ -97,12 +95,12 @@ pub(super) async fn watch(api: &BreakerApi, request: v1::WatchRequest) -> Result
 
 type Message = Result<v1::WatchResponse, Status>;
 
-/// Waits for a place on the way to the client.
-async fn reserve(sender: &mpsc::Sender<Message>) -> Result<mpsc::Permit<'_, Message>, Over> {
-    match timeout(STUCK, sender.reserve()).await {
+/// Waits for a place on the way to the client; a stream that has none for so long is ended.
+async fn reserve(sender: &mpsc::Sender<Message>, stuck: Duration) -> Result<mpsc::Permit<'_, Message>, Over> {
+    match timeout(stuck, sender.reserve()).await {
         Ok(place) => place.map_err(|_| Over),
         Err(_) => {
-            tracing::info!(stuck_for = ?STUCK, "a watch could not take a message: ended");
+            tracing::info!(?stuck, "a watch could not take a message: ended");
             Err(Over)
         }
     }
@@ -194,7 +192,7 @@ impl Stream {
         loop {
             while !self.in_hand.is_empty() {
                 let sender = self.sender.clone();
-                let place = reserve(&sender).await?;
+                let place = reserve(&sender, self.api.registry.limits.watch_stuck).await?;
                 if let Some((name, value)) = self.in_hand.pop_front() {
                     place.send(Ok(v1::WatchResponse { event: Some(self.event(name, value)) }));
                 }
@@ -270,7 +268,8 @@ impl Stream {
     }
 
     async fn send(&self, event: Event) -> Result<(), Over> {
-        reserve(&self.sender).await?.send(Ok(v1::WatchResponse { event: Some(event) }));
+        let place = reserve(&self.sender, self.api.registry.limits.watch_stuck).await?;
+        place.send(Ok(v1::WatchResponse { event: Some(event) }));
         Ok(())
     }
 
