@@ -1,8 +1,6 @@
 //! Transitions.
 
-use panelboard_core::{
-    OpenWait, OverrideKind, ProbeTally, Reason, Rule, StateKind, Transition, Why, Window,
-};
+use panelboard_core::{OpenWait, OverrideKind, ProbeTally, Reason, Rule, StateKind, Transition, Why, Window};
 
 use super::{duration_to_wire, wall_to_wire};
 use crate::v1;

@@ -343,7 +343,7 @@ async fn follow(
 
 fn note_revisions(persist: &Persist, policies: &Policies) {
     for (name, digest, revision) in policies.revisions() {
-        let digest = digest.to_bytes().to_vec().into();
+        let digest = digest.to_bytes().to_vec();
         persist.note_policy(name, &records::StoredPolicyRevision { digest, revision });
     }
 }

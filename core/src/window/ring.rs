@@ -123,9 +123,15 @@ mod tests {
 
     #[test]
     fn every_window_has_ten_buckets_and_a_ring_at_most_six_hundred() {
-        for withins in
-            [&[100][..], &[1_000, 10_000], &[1_000, 60_000], &[3_600_000], &[86_400_000], &[777, 9_999], &[109, 6_000]]
-        {
+        for withins in [
+            &[100][..],
+            &[1_000, 10_000],
+            &[1_000, 60_000],
+            &[3_600_000],
+            &[86_400_000],
+            &[777, 9_999],
+            &[109, 6_000],
+        ] {
             let geometry = geometry(withins);
             let shortest = withins.iter().min().unwrap();
             assert!(geometry.buckets <= BUCKETS_MAX, "{withins:?} {geometry:?}");

@@ -81,8 +81,7 @@ async fn watches_and_the_clients_behind_them_are_counted() {
 async fn calls_to_the_server_are_counted_by_method_and_code() {
     let mut world = World::start(POLICY).await;
     world.report(calls("checkout/slow", 1, 0, "")).await;
-    let request =
-        v1::GetBreakerRequest { breaker: "nobody/knows".into(), ..v1::GetBreakerRequest::default() };
+    let request = v1::GetBreakerRequest { breaker: "nobody/knows".into() };
     world.grpc.get_breaker(request).await.expect_err("no such breaker");
     world.scrape().await.has(&[
         r#"panelboard_rpc_duration_seconds_count{method="Report",code="OK"} 1"#,
