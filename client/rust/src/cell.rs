@@ -4,6 +4,9 @@
 //! sent goes out as values. Everything that decides about a call is here, so that all of it can be tested without
 //! a network and without waiting.
 
+mod decide;
+mod entries;
+mod freshness;
 mod known;
 mod outbox;
 mod probes;
@@ -11,25 +14,24 @@ mod probes;
 use std::{sync::Arc, time::Duration};
 
 use panelboard_core::{
-    Admission, Cause, Condition, Entry, Generation, Instance, OnDisconnect, Outcome, Outcomes, OverrideKind,
-    Policy, ProbeId, RejectionReason, StateKind, Timestamp, Version, Why, admitted_after,
+    Admission, Entry, Generation, Instance, OnDisconnect, OverrideKind, Policy, ProbeId, Timestamp, Version,
 };
 
 use crate::{
     dice::Dice,
     fact::{Ended, Said},
-    limits::{ACKNOWLEDGED_WITHIN, ASK_WITHIN_AFTER_OPEN, DEFAULT_TTL, HEARD_WITHIN, TTL_MAX},
+    limits::{DEFAULT_TTL, HEARD_WITHIN, TTL_MAX},
     local::{Local, Role},
     rejected::Reason,
     state::{Freshness, State},
     tally::Tally,
-    word::{Door, STRETCHES},
+    word::Door,
 };
 
 pub(crate) use known::{Known, Over, Quarantine};
 use outbox::Outbox;
 pub(crate) use probes::Ask;
-use probes::{Lessor, Out, Probes};
+use probes::Probes;
 
 /// What a cell is made with.
 #[derive(Clone, Debug)]
@@ -499,338 +501,10 @@ impl Cell {
             active_instances: self.active_instances,
         }
     }
-
-    // Freshness.
-
-    fn freshness_at(&self, now: Timestamp) -> Freshness {
-        match self.vouch {
-            Vouch::Never | Vouch::Unknown => Freshness::Local,
-            Vouch::Held { ends, .. } if now >= ends => Freshness::Local,
-            Vouch::Held { cut: true, .. } => Freshness::Stale,
-            Vouch::Held { fresh_until, .. } => {
-                let overdue = self.overdue_at().is_some_and(|overdue| now >= overdue);
-                if now >= fresh_until || overdue { Freshness::Stale } else { Freshness::Fresh }
-            }
-        }
-    }
-
-    /// When the freshness changes if nothing is heard.
-    fn turns_at(&self) -> Option<Timestamp> {
-        match (self.vouch, self.freshness) {
-            (Vouch::Never | Vouch::Unknown, _) | (_, Freshness::Local) => None,
-            (Vouch::Held { ends, .. }, Freshness::Stale) => Some(ends),
-            (Vouch::Held { fresh_until, ends, .. }, Freshness::Fresh) => {
-                Some(self.overdue_at().map_or(fresh_until, |overdue| overdue.min(fresh_until)).min(ends))
-            }
-        }
-    }
-
-    /// When outcomes have waited for too long: for their acknowledgement, or, between two streams, to be sent.
-    fn overdue_at(&self) -> Option<Timestamp> {
-        let unsent = self.tally.waits_since().filter(|_| !self.online);
-        self.outbox.overdue_at().or(unsent.map(|since| since.plus(ACKNOWLEDGED_WITHIN)))
-    }
-
-    fn hold_until(&mut self, fresh_until: Timestamp, ends: Timestamp) {
-        self.vouch = Vouch::Held { fresh_until, ends, cut: false, announced: false };
-    }
-
-    /// Every call begins with this: what time has made true is true before anything else happens.
-    fn turn(&mut self, now: Timestamp) {
-        while let Some(out) = self.probes.take_overrun(now) {
-            let slow =
-                self.policy.slower_than().is_some_and(|t| self.policy.spec().half_open.probe_timeout > t);
-            let cause: Cause = self.policy.spec().classification.cause("timeout");
-            let ended =
-                Ended { outcome: Some(Outcome::Failure), slow, cause: Some(cause), retry_after: None };
-            self.end_probe(out, ended, now);
-        }
-        let next = self.freshness_at(now);
-        if next != self.freshness {
-            if let Vouch::Held { cut, .. } = &mut self.vouch
-                && !self.online
-            {
-                // An announced end went on for too long: only another stream mends that.
-                *cut = true;
-            }
-            let before = std::mem::replace(&mut self.freshness, next);
-            self.turned_from.get_or_insert(before);
-            if before == Freshness::Fresh {
-                self.leave_fresh(now);
-            } else {
-                self.local.set(Arc::clone(&self.policy), self.role(), now);
-                if next == Freshness::Fresh {
-                    self.come_back(now);
-                }
-            }
-        }
-        if self.freshness != Freshness::Fresh && self.local.tick(now) {
-            self.begin_stretch();
-        }
-    }
-
-    /// The local breaker takes over: from the last status, with what it has tallied.
-    fn leave_fresh(&mut self, now: Timestamp) {
-        // Recorded while FRESH, but the server cannot be told now: the local breaker's own from here on.
-        self.drain_into_local(now);
-        self.probes.stop_asking();
-        if let Some(held) = self.probes.take_held() {
-            self.return_probe(held.id, held.generation);
-        }
-        self.local.set(Arc::clone(&self.policy), self.role(), now);
-        if let Some(state) = self.known.as_ref().and_then(|known| known.inheritance(&mut self.dice, now)) {
-            self.local.inherit(state, now);
-            self.begin_stretch();
-        }
-    }
-
-    /// The server decides again. What was recorded meanwhile is the local breaker's alone and never sent.
-    fn come_back(&mut self, now: Timestamp) {
-        self.tally.forget_outcomes();
-        if !self.local.is_plainly_closed() {
-            self.local.renew(now);
-            self.begin_stretch();
-        }
-    }
-
-    const fn role(&self) -> Role {
-        match self.freshness {
-            Freshness::Fresh => Role::Tallying,
-            Freshness::Stale => Role::Seconding,
-            Freshness::Local => Role::Deciding { active_instances: self.active_instances },
-        }
-    }
-
-    fn begin_stretch(&mut self) {
-        self.stretch = (self.stretch + 1) % STRETCHES;
-    }
-
-    // Decisions.
-
-    fn admit_fresh(&mut self, now: Timestamp) -> Result<Ticket, Refusal> {
-        let Some(known) = &self.known else { return self.admit_local(now) };
-        if let Some(quarantine) = self.quarantined(now) {
-            let (explanation, until) = (Arc::clone(&quarantine.explanation), quarantine.until);
-            return Err(self.refusal(Reason::Quarantined, until, explanation, now));
-        }
-        let is_over = |end: Option<Timestamp>| end.is_some_and(|end| now >= end);
-        match (known.admission, &known.over, known.state) {
-            (Admission::Allow, _, _) => self.admit_unless_recovering(!is_disabled(known), now),
-            (Admission::Probe, _, _) | (Admission::Reject, None, StateKind::HalfOpen) => {
-                self.admit_probe(now)
-            }
-            (Admission::Reject, Some(over), _) => {
-                if is_over(over.until) {
-                    return self.admit_probe(now);
-                }
-                let (explanation, until) = (over.hand.to_string().into(), over.until);
-                Err(self.refusal(Reason::ForcedOpen, until, explanation, now))
-            }
-            (Admission::Reject, None, StateKind::Open) if is_over(known.deadline) => self.admit_probe(now),
-            (Admission::Reject, None, StateKind::Open | StateKind::Closed) => {
-                let (explanation, until) = (Arc::clone(&known.explanation), known.deadline);
-                Err(self.refusal(Reason::Open, until, explanation, now))
-            }
-        }
-    }
-
-    /// HALF_OPEN: the probe at hand, or none yet.
-    fn admit_probe(&mut self, now: Timestamp) -> Result<Ticket, Refusal> {
-        if let Some(held) = self.probes.take_held() {
-            let lessor = Lessor::Server { generation: held.generation };
-            if let Some(serial) = self.probes.give(held.id, lessor, held.deadline) {
-                return Ok(Ticket { stretch: self.stretch, counted: true, probe: Some(serial) });
-            }
-            self.return_probe(held.id, held.generation);
-        }
-        let (admission, ask_within) = match &self.known {
-            Some(known) if known.state == StateKind::HalfOpen => (known.admission, known.ask_within),
-            Some(known) => (Admission::Probe, known.ask_within.max(ASK_WITHIN_AFTER_OPEN)),
-            None => (Admission::Reject, Duration::ZERO),
-        };
-        // Nobody asks for what the server says is not there, or said it would not give yet.
-        let held_back = self.probes.held_back_until(now);
-        if admission == Admission::Reject || held_back.is_some() {
-            return Err(self.refusal(Reason::ProbesTaken, held_back, "".into(), now));
-        }
-        let dice = &mut self.dice;
-        let at = self.probes.want(|| dice.up_to(ask_within), now);
-        let refusal = self.refusal(Reason::ProbesTaken, Some(at), "".into(), now);
-        Err(Refusal { asked_at: Some(at), ..refusal })
-    }
-
-    fn admit_local(&mut self, now: Timestamp) -> Result<Ticket, Refusal> {
-        let over = self.local.condition().over;
-        if self.freshness == Freshness::Local && over.is_none() {
-            match self.on_disconnect() {
-                OnDisconnect::Local => {}
-                OnDisconnect::Allow => {
-                    return Ok(Ticket { stretch: self.stretch, counted: true, probe: None });
-                }
-                OnDisconnect::Deny => {
-                    return Err(self.refusal(Reason::Disconnected, None, "".into(), now));
-                }
-            }
-        }
-        let (decision, moved) = self.local.acquire(now);
-        if moved {
-            self.begin_stretch();
-        }
-        match decision {
-            Ok(grant) => match grant.probe {
-                Some(id) => {
-                    let serial = self.probes.give(id, Lessor::Local, now.plus(grant.ttl));
-                    let ticket =
-                        serial.map(|n| Ticket { stretch: self.stretch, counted: true, probe: Some(n) });
-                    ticket.ok_or_else(|| self.refusal(Reason::ProbesTaken, None, "".into(), now))
-                }
-                None => self.admit_unless_recovering(over != Some(OverrideKind::Disabled), now),
-            },
-            Err(rejection) => {
-                let reason = match rejection.reason {
-                    RejectionReason::Open => Reason::Open,
-                    RejectionReason::ProbesTaken => Reason::ProbesTaken,
-                    RejectionReason::ForcedOpen => Reason::ForcedOpen,
-                    RejectionReason::Recovering => Reason::Recovering,
-                };
-                let explanation = match reason {
-                    Reason::ForcedOpen => self
-                        .known
-                        .as_ref()
-                        .and_then(|known| known.over.as_ref())
-                        .map_or_else(|| "".into(), |over| over.hand.to_string().into()),
-                    Reason::Open => self.explanation(now),
-                    _ => "".into(),
-                };
-                let until = rejection.retry_after.map(|span| now.plus(span));
-                Err(self.refusal(reason, until, explanation, now))
-            }
-        }
-    }
-
-    fn admit_unless_recovering(&self, counted: bool, now: Timestamp) -> Result<Ticket, Refusal> {
-        match self.recovering_until() {
-            Some(turn) if now < turn => Err(self.refusal(Reason::Recovering, Some(turn), "".into(), now)),
-            _ => Ok(Ticket { stretch: self.stretch, counted, probe: None }),
-        }
-    }
-
-    fn refusal(
-        &self,
-        reason: Reason,
-        until: Option<Timestamp>,
-        explanation: Arc<str>,
-        now: Timestamp,
-    ) -> Refusal {
-        let retry_after = until.map(|until| until.since(now));
-        Refusal { reason, retry_after, freshness: self.freshness, explanation, asked_at: None }
-    }
-
-    /// This instance's turn after the breaker closed.
-    fn recovering_until(&self) -> Option<Timestamp> {
-        let known = self.known.as_ref()?;
-        let (spread, since) = known.recovery.filter(|_| known.state == StateKind::Closed)?;
-        Some(since.plus(admitted_after(&self.setup.me, known.generation, spread)))
-    }
-
-    fn quarantined(&self, now: Timestamp) -> Option<&Quarantine> {
-        let quarantine = self.known.as_ref()?.quarantine.as_ref()?;
-        quarantine.until.is_none_or(|until| now < until).then_some(quarantine)
-    }
-
-    fn on_disconnect(&self) -> OnDisconnect {
-        self.setup.on_disconnect.unwrap_or(self.policy.spec().on_disconnect)
-    }
-
-    fn condition(&self) -> Condition {
-        match (self.freshness, &self.known) {
-            (Freshness::Fresh, Some(known)) => known.condition(),
-            _ => self.local.condition(),
-        }
-    }
-
-    fn explanation(&self, now: Timestamp) -> Arc<str> {
-        let told = || self.known.as_ref().map_or_else(|| "".into(), |known| Arc::clone(&known.explanation));
-        if self.freshness == Freshness::Fresh {
-            return told();
-        }
-        self.local.status(now).last.map_or_else(told, |last| Why(&last).to_string().into())
-    }
-
-    // Entries.
-
-    fn drain_into_local(&mut self, now: Timestamp) {
-        if let Some(entry) = self.tally.take()
-            && self.local.report(&entry, now).1
-        {
-            self.begin_stretch();
-        }
-    }
-
-    fn end_probe(&mut self, out: Out, ended: Ended, now: Timestamp) {
-        match out.lessor {
-            Lessor::Local => {
-                if self.local.report_probe(out.id, entry_of(ended, now), now) {
-                    self.begin_stretch();
-                }
-            }
-            // What was recorded while not FRESH is no evidence: the probe only goes back.
-            Lessor::Server { generation } if self.freshness != Freshness::Fresh => {
-                self.return_probe(out.id, generation);
-            }
-            Lessor::Server { generation } => {
-                let entry = entry_of(ended, now);
-                self.outbox.queue_probe(Entry { generation: Some(generation), probe: Some(out.id), ..entry });
-            }
-        }
-    }
-
-    fn return_probe(&mut self, id: ProbeId, generation: Generation) {
-        let outcomes = Outcomes { abandoned: 1, ..Outcomes::default() };
-        self.outbox.queue_probe(Entry {
-            generation: Some(generation),
-            probe: Some(id),
-            outcomes,
-            ..Entry::default()
-        });
-    }
-
-    fn next_entry(&mut self, now: Timestamp) -> Option<Entry> {
-        if self.outbox.is_free() && !self.seal_probe(now) && self.tally_due().is_some_and(|due| now >= due) {
-            self.seal_tally(now);
-        }
-        self.outbox.send(now)
-    }
-
-    fn tally_due(&self) -> Option<Timestamp> {
-        let may = self.freshness == Freshness::Fresh && self.outbox.is_free() && self.online;
-        let due = self.tally.due(&self.policy).filter(|_| may)?;
-        Some(due.max(self.outbox.free_at()))
-    }
-
-    fn seal_probe(&mut self, now: Timestamp) -> bool {
-        let Some(entry) = self.outbox.next_probe() else { return false };
-        self.outbox.seal(Entry { at: self.ticks.map(|ticks| ticks.tick(now)), ..entry }, now);
-        true
-    }
-
-    fn seal_tally(&mut self, now: Timestamp) {
-        let Some(generation) = self.known.as_ref().map(|known| known.generation) else { return };
-        let Some(entry) = self.tally.take() else { return };
-        self.local.report(&entry, now);
-        let at = self.ticks.map(|ticks| ticks.tick(now));
-        self.outbox.seal(Entry { generation: Some(generation), at, ..entry }, now);
-    }
 }
 
 fn is_disabled(known: &Known) -> bool {
     known.over.as_ref().is_some_and(|over| over.kind == OverrideKind::Disabled)
-}
-
-fn entry_of(ended: Ended, now: Timestamp) -> Entry {
-    let mut tally = Tally::default();
-    tally.add(ended, now);
-    tally.take().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-use panelboard_core::{Hand, PolicySpec, Rate, Rule, Window};
+use panelboard_core::{Hand, Outcome, Outcomes, PolicySpec, Rate, Rule, StateKind, Window, admitted_after};
 
 use super::*;
 
