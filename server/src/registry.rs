@@ -4,6 +4,8 @@
 //! across an await or a second access to the map: slots are cloned out.
 
 mod restore;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::HashMap,

@@ -10,5 +10,6 @@ mod errors;
 mod http;
 mod report;
 mod restart;
+mod store;
 mod vectors;
 mod watch;

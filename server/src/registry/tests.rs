@@ -1,0 +1,181 @@
+//! What holds whoever calls at the same instant.
+
+use std::{collections::BTreeMap, thread, time::Duration};
+
+use panelboard_core::Instance;
+
+use super::*;
+use crate::outbox::Posted;
+
+const POLICY: &str = "policies:
+  - name: test
+    match: [\"t/**\"]
+    trip: [{ failures: 1, within: 10s }]
+    open: { wait: 10s, multiplier: 1, jitter: 0% }
+    guard: { min_instances: 1 }
+";
+
+fn registry(dormant: HashMap<BreakerName, Dormant>) -> (Registry, Clock) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("policies.yaml");
+    std::fs::write(&file, POLICY).unwrap();
+    let limits = Limits { idle_breaker_age: Duration::from_secs(60), ..Limits::default() };
+    let policies = crate::policies::load(&file, &limits, None).unwrap();
+    let clock = Clock::manual();
+    (Registry::new(clock.clone(), 7, 1, limits, policies, dormant), clock)
+}
+
+fn name(text: &str) -> BreakerName {
+    BreakerName::parse(text).unwrap()
+}
+
+fn failure(name: &BreakerName) -> v1::ReportEntry {
+    v1::ReportEntry { breaker: name.as_str().into(), failures: 1, ..v1::ReportEntry::default() }
+}
+
+#[test]
+fn no_probe_is_leased_before_its_half_open_period_is_durable() {
+    let (registry, clock) = registry(HashMap::new());
+    let (name, instance) = (name("t/a"), Instance::anonymous());
+    let caller = Caller { instance: &instance, session: None };
+    registry.report(&name, caller, &failure(&name)).unwrap();
+    let opened = registry.outbox.position();
+    // The call that makes it HALF_OPEN, because no timer has, is no exception.
+    clock.advance(Duration::from_secs(10));
+    let position = match registry.acquire(&name, caller, Some(opened)).unwrap() {
+        Acquired::NotDurable { position } => position,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(position, registry.outbox.position());
+    assert_eq!(registry.find(&name).unwrap().lock().breaker.probes_leased(), 0);
+    for durable in [Some(position), None] {
+        match registry.acquire(&name, caller, durable).unwrap() {
+            Acquired::Decided { decision: Decision::Granted(grant), .. } => assert!(grant.probe.is_some()),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_the_store_knows_of_a_breaker_is_not_lost_to_calls_that_make_it_at_once() {
+    for _ in 0..50 {
+        let (registry, _) = registry(HashMap::new());
+        let name = name("t/a");
+        let open = store::stored_breaker::State::Open(store::StoredOpen {
+            until_unix_ms: u64::MAX,
+            wait: Some(v1::OpenWait {
+                wait: Some(prost_types::Duration { seconds: 60, nanos: 0 }),
+                ..v1::OpenWait::default()
+            }),
+        });
+        let record = Some(store::StoredBreaker { state: Some(open), ..store::StoredBreaker::default() });
+        let dormant = Dormant { record, ..Dormant::default() };
+        registry.dormant.lock().unwrap().insert(name.clone(), dormant);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| registry.name_in_watch(&name).unwrap());
+            }
+        });
+        let slot = registry.find(&name).unwrap();
+        assert_eq!(registry.look(&slot).status.state, StateKind::Open);
+    }
+}
+
+#[test]
+fn what_is_told_of_a_name_is_in_the_order_in_which_it_happened() {
+    let (registry, clock) = registry(HashMap::new());
+    let names = [name("t/a"), name("t/b")];
+    thread::scope(|scope| {
+        for n in 0..3 {
+            let (registry, names) = (&registry, &names);
+            scope.spawn(move || {
+                let instance = Instance::new("test", &n.to_string());
+                let caller = Caller { instance: &instance, session: None };
+                for round in 0..2_000 {
+                    let name = &names[(n + round) % 2];
+                    let done = match round % 3 {
+                        0 => registry.report(name, caller, &failure(name)).map(|_| ()),
+                        _ => registry.acquire(name, caller, None).map(|_| ()),
+                    };
+                    done.unwrap();
+                }
+            });
+        }
+        scope.spawn(|| {
+            for _ in 0..2_000 {
+                clock.advance(Duration::from_secs(61));
+                // As the timer does: what was open is half-open by now, and rests.
+                names.iter().for_each(|name| registry.fire(name));
+                registry.expire_idle(|_| false);
+            }
+        });
+    });
+
+    let mut told: BTreeMap<BreakerName, Vec<Posted>> = BTreeMap::new();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for change in runtime.block_on(registry.outbox.take()) {
+        told.entry(change.name.clone()).or_default().push(change);
+    }
+    let mut deletions = 0;
+    for (name, changes) in told {
+        let (mut exists, mut last) = (false, None);
+        for change in changes {
+            let version = match change.what {
+                What::Changed { status, event, .. } => {
+                    assert_eq!(
+                        exists,
+                        !matches!(event, Event::Created),
+                        "{name}: made while it exists, or not made"
+                    );
+                    exists = true;
+                    status.version
+                }
+                What::Deleted { version } => {
+                    assert!(exists, "{name}: deleted while it does not exist");
+                    exists = false;
+                    deletions += 1;
+                    version
+                }
+            };
+            assert!(last < Some(version), "{name}: {version:?} after {last:?}");
+            last = Some(version);
+        }
+        assert_eq!(registry.find(&name).is_some(), exists, "{name}");
+    }
+    assert!(deletions > 0);
+}
+
+#[test]
+fn a_call_that_panicked_does_not_take_its_breaker_with_it() {
+    let (registry, _) = registry(HashMap::new());
+    let name = name("t/a");
+    registry.name_in_watch(&name).unwrap();
+    let slot = registry.find(&name).unwrap();
+    let panicked = thread::scope(|scope| {
+        let held = scope.spawn(|| {
+            let _cell = slot.lock();
+            panic!("on purpose: it poisons the lock");
+        });
+        held.join().is_err()
+    });
+    assert!(panicked);
+    let instance = Instance::anonymous();
+    let (reported, after) =
+        registry.report(&name, Caller { instance: &instance, session: None }, &failure(&name)).unwrap();
+    assert_eq!((reported, after.status.state), (Reported::Counted, StateKind::Open));
+}
+
+#[test]
+fn the_nearest_name_is_found_among_many_and_only_where_it_is_alike() {
+    let (registry, _) = registry(HashMap::new());
+    for n in 0..500 {
+        registry.name_in_watch(&name(&format!("t/operation-{n}"))).unwrap();
+    }
+    let nearest = |wrong: &str| match registry.look_up(&name(wrong)) {
+        Err(Missing::NotFound { nearest, .. }) => nearest,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(nearest("t/opreation-417").as_deref(), Some("t/operation-417"));
+    assert_eq!(nearest("T/operation_3").as_deref(), Some("t/operation-3"));
+    assert_eq!(nearest("x/other"), None);
+}
