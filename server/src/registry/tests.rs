@@ -1,6 +1,6 @@
 //! What holds whoever calls at the same instant.
 
-use std::{collections::BTreeMap, thread, time::Duration};
+use std::{collections::BTreeMap, sync::atomic::AtomicBool, thread, time::Duration};
 
 use panelboard_core::Instance;
 
@@ -19,7 +19,8 @@ fn registry(dormant: HashMap<BreakerName, Dormant>) -> (Registry, Clock) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("policies.yaml");
     std::fs::write(&file, POLICY).unwrap();
-    let limits = Limits { idle_breaker_age: Duration::from_secs(60), ..Limits::default() };
+    // Idle at once: nothing but a deletion's own care keeps it from a breaker that is in use.
+    let limits = Limits { idle_breaker_age: Duration::ZERO, ..Limits::default() };
     let policies = crate::policies::load(&file, &limits, None).unwrap();
     let clock = Clock::manual();
     (Registry::new(clock.clone(), 7, 1, limits, policies, dormant), clock)
@@ -58,9 +59,10 @@ fn no_probe_is_leased_before_its_half_open_period_is_durable() {
 
 #[test]
 fn what_the_store_knows_of_a_breaker_is_not_lost_to_calls_that_make_it_at_once() {
-    for _ in 0..50 {
-        let (registry, _) = registry(HashMap::new());
-        let name = name("t/a");
+    const THREADS: usize = 4;
+    let (registry, _) = registry(HashMap::new());
+    let names: Vec<_> = (0..1_000).map(|n| name(&format!("t/{n}"))).collect();
+    for name in &names {
         let open = store::stored_breaker::State::Open(store::StoredOpen {
             until_unix_ms: u64::MAX,
             wait: Some(v1::OpenWait {
@@ -71,13 +73,21 @@ fn what_the_store_knows_of_a_breaker_is_not_lost_to_calls_that_make_it_at_once()
         let record = Some(store::StoredBreaker { state: Some(open), ..store::StoredBreaker::default() });
         let dormant = Dormant { record, ..Dormant::default() };
         registry.dormant.lock().unwrap().insert(name.clone(), dormant);
-        thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| registry.name_in_watch(&name).unwrap());
-            }
-        });
-        let slot = registry.find(&name).unwrap();
-        assert_eq!(registry.look(&slot).status.state, StateKind::Open);
+    }
+    let together = std::sync::Barrier::new(THREADS);
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for name in &names {
+                    together.wait();
+                    registry.name_in_watch(name).unwrap();
+                }
+            });
+        }
+    });
+    for name in &names {
+        let slot = registry.find(name).unwrap();
+        assert_eq!(registry.look(&slot).status.state, StateKind::Open, "{name}");
     }
 }
 
@@ -85,30 +95,29 @@ fn what_the_store_knows_of_a_breaker_is_not_lost_to_calls_that_make_it_at_once()
 fn what_is_told_of_a_name_is_in_the_order_in_which_it_happened() {
     let (registry, clock) = registry(HashMap::new());
     let names = [name("t/a"), name("t/b")];
+    let over = AtomicBool::new(false);
     thread::scope(|scope| {
-        for n in 0..3 {
-            let (registry, names) = (&registry, &names);
-            scope.spawn(move || {
-                let instance = Instance::new("test", &n.to_string());
-                let caller = Caller { instance: &instance, session: None };
-                for round in 0..2_000 {
-                    let name = &names[(n + round) % 2];
-                    let done = match round % 3 {
-                        0 => registry.report(name, caller, &failure(name)).map(|_| ()),
-                        _ => registry.acquire(name, caller, None).map(|_| ()),
-                    };
-                    done.unwrap();
-                }
+        let (registry, names, over) = (&registry, &names, &over);
+        let until_over = move |act: &dyn Fn(usize)| {
+            (0..).take_while(|_| !over.load(Ordering::Relaxed)).for_each(act);
+        };
+        // Making and nothing else: the closest race there is with deleting.
+        scope.spawn(move || until_over(&|n| registry.name_in_watch(&names[n % 2]).unwrap()));
+        scope.spawn(move || {
+            let instance = Instance::anonymous();
+            let caller = Caller { instance: &instance, session: None };
+            until_over(&|n| match n % 3 {
+                0 => drop(registry.report(&names[n % 2], caller, &failure(&names[n % 2])).unwrap()),
+                _ => drop(registry.acquire(&names[n % 2], caller, None).unwrap()),
             });
-        }
-        scope.spawn(|| {
-            for _ in 0..2_000 {
-                clock.advance(Duration::from_secs(61));
-                // As the timer does: what was open is half-open by now, and rests.
-                names.iter().for_each(|name| registry.fire(name));
-                registry.expire_idle(|_| false);
-            }
         });
+        for _ in 0..3_000 {
+            clock.advance(Duration::from_secs(11));
+            // As the timer does: what was open is half-open by now, and rests.
+            names.iter().for_each(|name| registry.fire(name));
+            registry.expire_idle(|_| false);
+        }
+        over.store(true, Ordering::Relaxed);
     });
 
     let mut told: BTreeMap<BreakerName, Vec<Posted>> = BTreeMap::new();
