@@ -1,11 +1,15 @@
 //! A store that fails: the server goes on from memory, says so, and makes up for it when the store is back.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU8, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
+    time::Duration,
 };
 
 use panelboard_proto::v1;
+use panelboard_server::limits::Limits;
 use panelboard_server::store::{Batch, CommitError, Fault, Key, Memory, Record, Store, StoreId, Version};
 
 use crate::support::*;
@@ -126,6 +130,39 @@ async fn a_commit_whose_answer_was_lost_is_not_written_twice_and_loses_nothing()
     let told = incidents(&mut world).await;
     stop(world).await;
     assert_eq!(incidents(&mut self::world(&store).await).await, told);
+}
+
+/// From CLOSED over OPEN and HALF_OPEN to CLOSED again.
+async fn incident(world: &mut World) {
+    world.half_open(NAME).await;
+    for _ in 0..2 {
+        let grant = granted(&world.acquire(NAME).await);
+        world.report(probe_result(NAME, &grant, true)).await;
+    }
+    assert_eq!(world.state(NAME).await, v1::State::Closed);
+}
+
+#[tokio::test]
+async fn incidents_are_kept_up_to_their_number_and_age_in_the_store_too() {
+    let store = Moody::new();
+    let limits = Limits { incidents_per_breaker: 2, ..Limits::default() };
+    // Exact, so that it does not expire while the days pass.
+    let policies = Some(test_policy("test", NAME));
+    let stored = Arc::clone(&store) as Arc<dyn Store>;
+    let mut world = World::with(Options { store: stored, limits, policies }).await;
+    for _ in 0..4 {
+        incident(&mut world).await;
+    }
+    let kept = incidents(&mut world).await;
+    assert_eq!(kept.len(), 2);
+    world.clock.advance(Duration::from_secs(8 * 24 * 3_600));
+    assert_eq!(incidents(&mut world).await, [], "they ended more than a week ago");
+    incident(&mut world).await;
+    let kept = incidents(&mut world).await;
+    assert_eq!(kept.len(), 1);
+    stop(world).await;
+    assert_eq!(store.scan_all("incident/").unwrap().len(), 1);
+    assert_eq!(incidents(&mut self::world(&store).await).await, kept);
 }
 
 #[tokio::test]

@@ -111,7 +111,7 @@ fn what_is_told_of_a_name_is_in_the_order_in_which_it_happened() {
                 _ => drop(registry.acquire(&names[n % 2], caller, None).unwrap()),
             });
         });
-        for _ in 0..3_000 {
+        for _ in 0..10_000 {
             clock.advance(Duration::from_secs(11));
             // As the timer does: what was open is half-open by now, and rests.
             names.iter().for_each(|name| registry.fire(name));
