@@ -140,6 +140,7 @@ async fn a_good_probe_is_a_live_quote_and_two_of_them_close_it() {
     let shop = Shop::with_a_half_open_breaker().await;
     shop.stage.provider.switch(Behaviour::good());
     assert_eq!(shop.quote().await, Ok(live(1234)));
+    shop.stage.until("the first probe is back", async || shop.stage.page().await["probes_leased"] == 0).await;
     assert_eq!(shop.stage.page().await["state"], "HALF_OPEN");
     assert_eq!(shop.quote().await, Ok(live(1234)));
     shop.stage.until_state("CLOSED", &shop.breaker).await;

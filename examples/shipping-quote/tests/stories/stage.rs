@@ -54,10 +54,17 @@ impl Stage {
         Stage { provider, breaker, server, clock, face }
     }
 
-    /// A client process of its own that knows the breaker's state.
+    /// A client process of its own that knows the breaker's state. It waits for probes as long as it can, so that a
+    /// busy machine does not decide who is rejected.
     pub(crate) async fn join(&self, instance: &str) -> Breaker {
+        self.join_with(instance, Duration::from_secs(10)).await
+    }
+
+    /// The same, with its own wait for a probe.
+    pub(crate) async fn join_with(&self, instance: &str, probe_wait: Duration) -> Breaker {
         let url = format!("http://{}", self.server.grpc_addr);
-        let client = Client::builder(url).service("stories").instance(instance).seed(1).build().unwrap();
+        let builder = Client::builder(url).service("stories").instance(instance).probe_wait(probe_wait);
+        let client = builder.seed(1).build().unwrap();
         let breaker = client.breaker(self.breaker);
         client.ready(BOUND).await.unwrap();
         breaker
