@@ -29,7 +29,6 @@ mod tests {
     fn every_story_has_a_policy_that_is_valid() {
         let stories = [
             ("shipping-quote", "checkout/shipping-quote"),
-            ("shipping-quote-fleet", "checkout/shipping-quote"),
             ("inventory", "catalog/inventory"),
             ("flaky-supplier", "catalog/supplier-price"),
             ("shipment-booking", "fulfilment/shipment-booking"),
@@ -37,7 +36,11 @@ mod tests {
         for (file, breaker) in stories {
             let policy = policy_of(&Path::new(FOLDER).join(format!("{file}.yaml")), breaker).unwrap();
             assert_eq!(policy.name, file);
+            // The folder as a whole can be given to a server, too.
+            assert_eq!(policy_of(Path::new(FOLDER), breaker).unwrap(), policy);
         }
+        let fleet = Path::new(env!("CARGO_MANIFEST_DIR")).join("story.yaml");
+        assert!(policy_of(&fleet, "checkout/shipping-quote").is_ok());
     }
 
     #[test]

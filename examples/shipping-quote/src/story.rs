@@ -24,7 +24,7 @@ use telling::Telling;
 pub const BREAKER: &str = "checkout/shipping-quote";
 
 /// The policy of the story, unless another file is given.
-const POLICY: &str = include_str!("../../policies/shipping-quote-fleet.yaml");
+const POLICY: &str = include_str!("../story.yaml");
 
 /// How long the story is and how big its fleet.
 #[derive(Clone, Debug)]
