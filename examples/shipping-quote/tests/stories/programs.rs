@@ -11,6 +11,7 @@ use tokio::time::timeout;
 
 const PROVIDER: &str = env!("CARGO_BIN_EXE_provider");
 const QUOTE_CLIENT: &str = env!("CARGO_BIN_EXE_quote-client");
+const STORY: &str = env!("CARGO_BIN_EXE_story");
 const QUOTE: &str = "/quote?postcode=12345";
 
 /// Starts a program and reads its address, which must be its first line.
@@ -90,4 +91,31 @@ async fn a_client_without_a_server_is_protected_by_a_breaker_of_its_own() {
     let stats: Stats = serde_json::from_slice(&stats).unwrap();
     assert_eq!((stats.unavailable, stats.provider_calls, stats.rejected), (6, 4, 2));
     assert_eq!(stats.freshness, [("LOCAL".to_owned(), 6)].into());
+}
+
+/// A number of the table at the end of the story: shared, and one per process.
+fn row(told: &str, label: &str) -> (u64, u64) {
+    let line = told.lines().find(|line| line.trim_start().starts_with(label));
+    let line = line.unwrap_or_else(|| panic!("no row {label:?} in:\n{told}"));
+    let mut numbers = line.trim_start()[label.len()..].split_whitespace().map(|word| word.parse().unwrap());
+    (numbers.next().unwrap(), numbers.next().unwrap())
+}
+
+#[tokio::test]
+async fn the_story_runs_to_its_end_and_the_shared_breaker_needs_fewer_calls_and_probes() {
+    let mut story = Command::new(STORY);
+    // What is built already is not built again with other features: only without it does cargo have to help.
+    if std::path::Path::new(STORY).with_file_name("panelboard").is_file() {
+        story.env_remove("CARGO");
+    }
+    let ended = story.arg("--quick").kill_on_drop(true).output();
+    let ended = timeout(Duration::from_secs(600), ended).await.unwrap().unwrap();
+    let told = String::from_utf8(ended.stdout).unwrap();
+    assert!(ended.status.success(), "{told}\n{}", String::from_utf8_lossy(&ended.stderr));
+    for (label, at_least_times) in
+        [("calls that reached the provider while down", 2), ("until everybody had stopped", 2), ("probes", 1)]
+    {
+        let (shared, own) = row(&told, label);
+        assert!(shared > 0 && own >= shared * at_least_times, "{label}: {shared} and {own} in:\n{told}");
+    }
 }
