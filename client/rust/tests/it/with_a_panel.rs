@@ -54,6 +54,28 @@ async fn the_call_that_wants_to_go_is_the_probe_and_two_good_ones_close() {
 }
 
 #[tokio::test]
+async fn one_waiting_call_a_minute_is_enough_to_recover() {
+    let panel = Panel::start().await;
+    let (_a, here) = panel.fresh("a", NAME).await;
+    fail(&here, 4).await;
+    is(&here, State::Open).await;
+    // The dependency is well again, and nobody knows.
+    panel.clock.advance(Duration::from_secs(60));
+    is(&here, State::HalfOpen).await;
+    assert_eq!(call(&here, Ok(1)).await, Ok(1));
+    // One of two probes succeeded, and the half-open limit comes long before the next call.
+    soon("the probe's report", async {
+        while !panel.look(NAME).await.progress.contains("1 of 2 probes succeeded") {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    panel.clock.advance(Duration::from_secs(60));
+    is(&here, State::Closed).await;
+    assert_eq!(call(&here, Ok(2)).await, Ok(2));
+}
+
+#[tokio::test]
 async fn a_failed_probe_reopens() {
     let panel = Panel::start().await;
     let (_a, here) = panel.fresh("a", NAME).await;
