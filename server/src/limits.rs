@@ -70,8 +70,6 @@ limits! {
     breakers: usize = 100_000, 1..=10_000_000;
     /// Instances with a tally of their own per breaker; the least active of more share one that has no vote.
     instances_per_breaker: usize = 10_000, 1..=1_000_000;
-    /// Sessions of one instance whose last sequence is remembered per breaker.
-    sessions_per_instance: usize = 16, 1..=1_024;
     /// How long a breaker that a pattern made stays without a call and without a watch that names it.
     idle_breaker_age: Duration = hours(1), minutes(1)..=days(30);
     /// Deleted breakers remembered so that a resumed Watch hears of them; past it a resume is a Reset.
@@ -236,6 +234,23 @@ mod tests {
             let text = limit.write(&limits);
             assert_eq!(limit.set(&mut limits, &text), Ok(()), "{}", limit.name());
             assert_eq!(limits, Limits::default(), "{}", limit.name());
+        }
+    }
+
+    #[test]
+    fn every_limit_that_can_be_set_is_heeded_somewhere() {
+        fn sources(folder: &std::path::Path) -> String {
+            let entries = std::fs::read_dir(folder).expect("a folder of sources");
+            let text = |path: std::path::PathBuf| match path.is_dir() {
+                true => sources(&path),
+                false if path.ends_with("limits.rs") => String::new(),
+                false => std::fs::read_to_string(path).expect("a source"),
+            };
+            entries.map(|entry| text(entry.expect("an entry").path())).collect()
+        }
+        let sources = sources(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+        for limit in ALL {
+            assert!(sources.contains(&format!("limits.{}", limit.field)), "{}", limit.name());
         }
     }
 
