@@ -337,9 +337,10 @@ impl Registry {
     }
 
     /// Runs the timer's part: the deadline of one breaker has come.
-    pub(crate) fn fire(&self, name: &BreakerName) {
-        if let Some(slot) = self.find(name) {
-            slot.lock().armed = None;
+    pub(crate) fn fire(&self, name: &BreakerName, at: Timestamp) {
+        let Some(slot) = self.find(name) else { return };
+        // It may have been armed for an earlier one in the meantime.
+        if slot.lock().armed.take_if(|armed| *armed == at).is_some() {
             self.look(&slot);
         }
     }
@@ -388,8 +389,8 @@ impl Registry {
         if let Some(deadline) = deadline
             && cell.armed.is_none_or(|armed| deadline < armed)
         {
-            cell.armed = Some(deadline);
-            self.timer.arm(deadline, name.clone());
+            let before = cell.armed.replace(deadline);
+            self.timer.arm(deadline, name.clone(), before);
         }
     }
 

@@ -284,8 +284,8 @@ fn log(change: &Posted) {
 /// The one timer.
 async fn fire(registry: Arc<Registry>) {
     loop {
-        for (_, name) in registry.timer.due(&registry.clock).await {
-            registry.fire(&name);
+        for (at, name) in registry.timer.due(&registry.clock).await {
+            registry.fire(&name, at);
         }
         // A deadline that is due again at once must not keep this thread from everybody else's work.
         tokio::task::yield_now().await;

@@ -2,8 +2,7 @@
 //! late timer is never wrong, only late.
 
 use std::{
-    cmp::Reverse,
-    collections::BinaryHeap,
+    collections::BTreeSet,
     sync::{Mutex, PoisonError},
 };
 
@@ -12,21 +11,22 @@ use tokio::sync::Notify;
 
 use crate::clock::Clock;
 
-/// The deadlines of all breakers.
+/// The deadlines of all breakers: one for each that has any.
 #[derive(Debug, Default)]
 pub(crate) struct Timer {
-    deadlines: Mutex<BinaryHeap<Reverse<(Timestamp, BreakerName)>>>,
+    deadlines: Mutex<BTreeSet<(Timestamp, BreakerName)>>,
     wake: Notify,
 }
 
 impl Timer {
-    /// Arms the timer. Called when a breaker's deadline is earlier than the one it was armed for, so each breaker has
-    /// few entries here.
-    pub(crate) fn arm(&self, at: Timestamp, name: BreakerName) {
+    /// Arms the timer for a breaker, instead of for the later deadline that it was armed for `before`.
+    pub(crate) fn arm(&self, at: Timestamp, name: BreakerName, before: Option<Timestamp>) {
         let is_first = {
             let mut deadlines = self.deadlines.lock().unwrap_or_else(PoisonError::into_inner);
-            let first = deadlines.peek().map(|Reverse((first, _))| *first);
-            deadlines.push(Reverse((at, name)));
+            let first = deadlines.first().map(|(first, _)| *first);
+            let entry = (before.unwrap_or(at), name);
+            deadlines.remove(&entry);
+            deadlines.insert((at, entry.1));
             first.is_none_or(|first| at < first)
         };
         if is_first {
@@ -54,16 +54,23 @@ impl Timer {
         }
     }
 
-    fn take(&self, now: Timestamp) -> (Vec<(Timestamp, BreakerName)>, Option<Timestamp>) {
+    /// Takes all deadlines that have come, and says when the next one does.
+    pub(crate) fn take(&self, now: Timestamp) -> (Vec<(Timestamp, BreakerName)>, Option<Timestamp>) {
         let mut deadlines = self.deadlines.lock().unwrap_or_else(PoisonError::into_inner);
         let mut due = Vec::new();
-        while let Some(Reverse((at, _))) = deadlines.peek() {
+        while let Some((at, _)) = deadlines.first() {
             if *at > now {
                 return (due, Some(*at));
             }
-            due.extend(deadlines.pop().map(|Reverse(entry)| entry));
+            due.extend(deadlines.pop_first());
         }
         (due, None)
+    }
+
+    /// How many deadlines it holds.
+    #[cfg(test)]
+    pub(crate) fn armed(&self) -> usize {
+        self.deadlines.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 }
 
@@ -76,11 +83,11 @@ mod tests {
     async fn deadlines_come_in_order_and_an_earlier_one_wakes_the_timer() {
         let (clock, timer) = (Clock::manual(), Timer::default());
         let name = |text| BreakerName::parse(text).unwrap();
-        timer.arm(Timestamp::from_millis(500), name("late"));
+        timer.arm(Timestamp::from_millis(500), name("late"), None);
         let due = async { timer.due(&clock).await };
         let drive = async {
             tokio::task::yield_now().await;
-            timer.arm(Timestamp::from_millis(100), name("early"));
+            timer.arm(Timestamp::from_millis(100), name("early"), None);
             clock.advance(Duration::from_millis(100));
         };
         let (due, ()) = tokio::join!(due, drive);

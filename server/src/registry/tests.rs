@@ -12,6 +12,7 @@ const POLICY: &str = "policies:
     match: [\"t/**\"]
     trip: [{ failures: 1, within: 10s }]
     open: { wait: 10s, multiplier: 1, jitter: 0% }
+    half_open: { limit: 1h }
     guard: { min_instances: 1 }
 ";
 
@@ -55,6 +56,46 @@ fn no_probe_is_leased_before_its_half_open_period_is_durable() {
             other => panic!("{other:?}"),
         }
     }
+}
+
+#[test]
+fn a_breaker_that_goes_on_probing_is_armed_for_one_deadline() {
+    let (registry, clock) = registry(HashMap::new());
+    let name = name("t/a");
+    let instances: Vec<_> = (0..5).map(|n| Instance::new("s", &n.to_string())).collect();
+    let caller = |n: usize| Caller { instance: &instances[n], session: None };
+    registry.report(&name, caller(0), &failure(&name)).unwrap();
+    clock.advance(Duration::from_secs(10));
+    let (mut out, mut armed) = (BTreeMap::new(), 0);
+    for round in 0..2_000 {
+        for n in 0..instances.len() {
+            if round % 2 == 0 {
+                // All probes are taken.
+                if let Acquired::Decided { decision: Decision::Granted(grant), .. } =
+                    registry.acquire(&name, caller(n), None).unwrap()
+                {
+                    out.extend(grant.probe.map(|id| (n, (id.0, grant.generation))));
+                }
+            } else if n > 0
+                && let Some((probe_id, generation)) = out.remove(&n)
+            {
+                // They come back, but for one of a client that hangs: there always is a deadline.
+                let entry = v1::ReportEntry {
+                    failures: 0,
+                    abandoned: 1,
+                    probe_id,
+                    generation: Some(generation.into()),
+                    ..failure(&name)
+                };
+                assert_eq!(registry.report(&name, caller(n), &entry).unwrap().0, Reported::Counted);
+            }
+        }
+        clock.advance(Duration::from_millis(60));
+        let (due, _) = registry.timer.take(clock.now());
+        due.iter().for_each(|(at, name)| registry.fire(name, *at));
+        armed = armed.max(registry.timer.armed());
+    }
+    assert_eq!(armed, 1);
 }
 
 #[test]
@@ -114,7 +155,7 @@ fn what_is_told_of_a_name_is_in_the_order_in_which_it_happened() {
         for _ in 0..10_000 {
             clock.advance(Duration::from_secs(11));
             // As the timer does: what was open is half-open by now, and rests.
-            names.iter().for_each(|name| registry.fire(name));
+            names.iter().filter_map(|name| registry.find(name)).for_each(|slot| drop(registry.look(&slot)));
             registry.expire_idle(|_| false);
         }
         over.store(true, Ordering::Relaxed);
