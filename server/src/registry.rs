@@ -94,11 +94,13 @@ impl Reloads {
 /// Why there is no breaker of a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Missing {
-    /// No policy matches it.
-    #[error("no breaker \"{name}\" exists and no policy matches the name{}", suggestion(.nearest.as_deref()))]
+    /// There is none, and whoever asked makes none.
+    #[error("no breaker \"{name}\" exists {}{}", outlook(*.matched), suggestion(.nearest.as_deref()))]
     NotFound {
         /// The name.
         name: BreakerName,
+        /// A policy matches it, so that its first use makes it: looking is none.
+        matched: bool,
         /// The nearest name that exists.
         nearest: Option<String>,
     },
@@ -110,6 +112,10 @@ pub(crate) enum Missing {
         /// The limit.
         limit: usize,
     },
+}
+
+const fn outlook(matched: bool) -> &'static str {
+    if matched { "yet: the first call, report or watch makes it" } else { "and no policy matches the name" }
 }
 
 fn suggestion(nearest: Option<&str>) -> String {
@@ -196,8 +202,10 @@ impl Registry {
     /// # Errors
     /// [`Missing::NotFound`] with the nearest name there is.
     pub(crate) fn look_up(&self, name: &BreakerName) -> Result<Arc<Slot>, Missing> {
-        let missing = || self.with_nearest(Missing::NotFound { name: name.clone(), nearest: None });
-        self.find(name).ok_or_else(missing)
+        self.find(name).ok_or_else(|| {
+            let matched = self.policies().resolve(name).is_some();
+            self.with_nearest(Missing::NotFound { name: name.clone(), matched, nearest: None })
+        })
     }
 
     /// A breaker that exists, or that a policy's pattern makes now.
@@ -211,7 +219,7 @@ impl Registry {
         // Held until it is made: whoever changes the policies meanwhile finds it among the breakers.
         let policies = self.policies.read().unwrap_or_else(PoisonError::into_inner);
         let Some(policy) = policies.resolve(name) else {
-            return Err(Missing::NotFound { name: name.clone(), nearest: None });
+            return Err(Missing::NotFound { name: name.clone(), matched: false, nearest: None });
         };
         // Counted before the map's entry is taken: a second access under it could deadlock. The limit may so be
         // exceeded by as many calls as run at the same instant.
@@ -223,7 +231,7 @@ impl Registry {
 
     /// The same with the nearest name that exists. It is a search over many names: do it for few.
     pub(crate) fn with_nearest(&self, missing: Missing) -> Missing {
-        let Missing::NotFound { name, .. } = &missing else { return missing };
+        let Missing::NotFound { name, matched, .. } = &missing else { return missing };
         let wrong = name.as_str().as_bytes();
         // Comparing is expensive and the wrong name may come from anybody: a slip of the hand leaves the first or the
         // last letter as it was, and adds or drops few.
@@ -236,7 +244,7 @@ impl Registry {
         let alike = self.slots.iter().filter(|slot| is_alike(slot.name.as_str().as_bytes()));
         let names: Vec<_> = alike.map(|slot| slot.name.clone()).take(NEAREST_AMONG).collect();
         let nearest = nearest::nearest(name.as_str(), names.iter().map(BreakerName::as_str));
-        Missing::NotFound { name: name.clone(), nearest: nearest.map(String::from) }
+        Missing::NotFound { name: name.clone(), matched: *matched, nearest: nearest.map(String::from) }
     }
 
     /// All names, in order, that match a pattern.

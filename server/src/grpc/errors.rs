@@ -60,7 +60,7 @@ impl From<Missing> for Status {
     fn from(missing: Missing) -> Self {
         let message = missing.to_string();
         match missing {
-            Missing::NotFound { name, nearest } => {
+            Missing::NotFound { name, nearest, .. } => {
                 let mut details = ErrorDetails::new();
                 details.set_resource_info("breaker", name.as_str(), "", message.as_str());
                 let nearest = nearest.map(|nearest| ("nearest".to_string(), nearest));

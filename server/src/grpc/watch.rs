@@ -154,7 +154,7 @@ impl Stream {
             self.send(Event::Reset(v1::Reset { reason: reason.into() })).await?;
         }
         for missing in missing {
-            if let Missing::NotFound { name, nearest } = missing {
+            if let Missing::NotFound { name, nearest, .. } = missing {
                 let nearest = nearest.unwrap_or_default();
                 self.send(Event::NotFound(v1::NotFound { name: name.as_str().into(), nearest })).await?;
             } else if let Missing::TooMany { name, .. } = &missing {

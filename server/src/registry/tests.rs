@@ -229,3 +229,12 @@ fn the_nearest_name_is_found_among_many_and_only_where_it_is_alike() {
     assert_eq!(nearest("T/operation_3").as_deref(), Some("t/operation-3"));
     assert_eq!(nearest("x/other"), None);
 }
+
+#[test]
+fn a_name_that_is_not_there_yet_is_told_from_one_that_cannot_be() {
+    let (registry, _) = registry(HashMap::new());
+    let missing = |text: &str| registry.look_up(&name(text)).unwrap_err().to_string();
+    assert_eq!(missing("t/a"), "no breaker \"t/a\" exists yet: the first call, report or watch makes it");
+    assert_eq!(missing("x/a"), "no breaker \"x/a\" exists and no policy matches the name");
+    assert!(registry.names(None).is_empty(), "looking makes nothing");
+}
