@@ -99,6 +99,31 @@ async fn while_it_stops_it_is_alive_not_ready_takes_reports_and_refuses_new_watc
 }
 
 #[tokio::test]
+async fn until_its_moment_comes_a_watcher_is_told_that_what_it_knows_is_current() {
+    let folder = tempfile::tempdir().unwrap();
+    // Moments are spread over minutes: some of a few watchers have theirs long after a bookmark is due.
+    let mut process = Process::start(folder.path(), &["--drain-timeout", "10m"]).await;
+    let mut service = process.service().await;
+    let mut watchers = Vec::new();
+    for _ in 0..10 {
+        let mut watcher = Watcher::open(&mut service, None, &["t/a"], &[]).await.unwrap();
+        watcher.snapshot().await;
+        watchers.push(watcher);
+    }
+    process.signal("TERM").await;
+    process.logged("stopping").await;
+    let two_bookmarks = |mut watcher: Watcher| async move {
+        for _ in 0..2 {
+            watcher.bookmark().await;
+        }
+    };
+    let mut told = tokio::task::JoinSet::new();
+    watchers.into_iter().for_each(|watcher| drop(told.spawn(two_bookmarks(watcher))));
+    // One that was asked to leave first has no bookmark as its next word: others are told.
+    while told.join_next().await.expect("some are told").is_err() {}
+}
+
+#[tokio::test]
 async fn a_watcher_that_does_not_read_does_not_keep_it() {
     let folder = tempfile::tempdir().unwrap();
     let process = start(folder.path()).await;

@@ -79,7 +79,6 @@ pub(super) async fn watch(api: &BreakerApi, request: v1::WatchRequest) -> Result
         attended: HashMap::new(),
         policies: HashMap::new(),
         in_hand: VecDeque::new(),
-        was_asked_to_leave: false,
     };
     // Naming a breaker makes it, if a policy's pattern matches; and what is named by now does not expire.
     let missing = names.iter().filter_map(|name| api.registry.name_in_watch(name).err());
@@ -118,8 +117,6 @@ struct Stream {
     policies: HashMap<BreakerName, (String, u64)>,
     /// Values taken from the hub and not yet delivered.
     in_hand: VecDeque<(BreakerName, Value)>,
-    /// The stream ends because the server does.
-    was_asked_to_leave: bool,
 }
 
 /// The stream is over: its client is gone, or it could not take a message for too long.
@@ -128,11 +125,18 @@ struct Over;
 impl Stream {
     async fn run(mut self, start: Start, missing: Vec<Missing>) {
         let drain = self.api.drain.clone();
-        let grace = tokio::select! {
-            Over = self.serve(start, missing) => return,
-            grace = drain.started() => grace,
+        // A server that ends still takes reports, so breakers still trip: until its moment the stream goes on as it is,
+        // bookmarks and all.
+        let its_moment = async {
+            let grace = drain.started().await;
+            let part = rand::rng().random_range(0.0..0.5);
+            tokio::time::sleep(grace.mul_f64(part)).await;
         };
-        self.end(grace).await;
+        tokio::select! {
+            Over = self.serve(start, missing) => return,
+            () = its_moment => {}
+        }
+        self.end().await;
     }
 
     async fn serve(&mut self, start: Start, missing: Vec<Missing>) -> Over {
@@ -234,14 +238,8 @@ impl Stream {
         }
     }
 
-    /// Ends the stream with a hint, at a moment of its own within the grace.
-    async fn end(mut self, grace: Duration) {
-        self.was_asked_to_leave = true;
-        let part = rand::rng().random_range(0.0..0.5);
-        tokio::select! {
-            Over = self.serve_on() => return,
-            () = tokio::time::sleep(grace.mul_f64(part)) => {}
-        }
+    /// Ends the stream with a hint.
+    async fn end(mut self) {
         // What is owed is delivered first, so that the last token says the truth.
         let Ok(position) = self.deliver_owed().await else { return };
         let draining = v1::Draining {
@@ -252,19 +250,6 @@ impl Stream {
         };
         // Whether it arrives or not, the stream is over.
         let _ = self.send(Event::Draining(draining)).await;
-    }
-
-    /// Goes on delivering: a server that ends still takes reports, so breakers still trip.
-    async fn serve_on(&mut self) -> Over {
-        loop {
-            if self.deliver_owed().await.is_err() {
-                return Over;
-            }
-            tokio::select! {
-                () = self.subscriber.rung() => {}
-                () = self.sender.closed() => return Over,
-            }
-        }
     }
 
     async fn send(&self, event: Event) -> Result<(), Over> {
@@ -289,6 +274,7 @@ impl Drop for Stream {
             self.api.registry.watch_ended(slot, self.identity.caller());
         }
         let (registry, most) = (&self.api.registry, self.api.registry.limits.watch_streams);
-        registry.clients.left(self.identity.caller(), self.was_asked_to_leave, most, registry.clock.now());
+        let is_drain = self.api.drain.has_started();
+        registry.clients.left(self.identity.caller(), is_drain, most, registry.clock.now());
     }
 }
