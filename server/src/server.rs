@@ -3,7 +3,12 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use panelboard_proto::{store as records, v1::breaker_service_server::BreakerServiceServer};
-use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle, time::timeout};
+use tokio::{
+    net::TcpListener,
+    sync::oneshot,
+    task::{JoinHandle, JoinSet},
+    time::timeout,
+};
 use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::task::AbortOnDropHandle;
 use tonic::transport::Server;
@@ -74,7 +79,9 @@ pub struct Running {
     health: HealthReporter,
     close: Option<oneshot::Sender<()>>,
     serving: JoinHandle<Result<(), tonic::transport::Error>>,
-    tasks: Vec<AbortOnDropHandle<()>>,
+    /// Each is needed for as long as the server serves.
+    tasks: JoinSet<()>,
+    follower: Option<AbortOnDropHandle<()>>,
 }
 
 /// What a server started with, for the line that says so.
@@ -159,26 +166,20 @@ impl Running {
             drain: drain.clone(),
             rpcs,
         };
-        let mut tasks = vec![
-            spawn(pump(Arc::clone(&registry), Arc::clone(&hub), Arc::clone(&persist))),
-            spawn(fire(Arc::clone(&registry))),
-            spawn(expire(Arc::clone(&registry), Arc::clone(&hub))),
-            spawn(http::serve(pages, http)),
-            spawn({
-                let persist = Arc::clone(&persist);
-                async move { persist.run().await }
-            }),
-        ];
-        if let Some(path) = policies {
+        let mut tasks = JoinSet::new();
+        tasks.spawn(pump(Arc::clone(&registry), Arc::clone(&hub), Arc::clone(&persist)));
+        tasks.spawn(fire(Arc::clone(&registry)));
+        tasks.spawn(expire(Arc::clone(&registry), Arc::clone(&hub)));
+        tasks.spawn(http::serve(pages, http));
+        tasks.spawn({
+            let persist = Arc::clone(&persist);
+            async move { persist.run().await }
+        });
+        let follower = policies.map(|path| {
             let watcher = policies::Watcher::new(path, limits, in_force);
-            tasks.push(spawn(follow(
-                watcher,
-                Arc::clone(&registry),
-                Arc::clone(&hub),
-                Arc::clone(&persist),
-                drain,
-            )));
-        }
+            let (registry, hub, persist) = (Arc::clone(&registry), Arc::clone(&hub), Arc::clone(&persist));
+            AbortOnDropHandle::new(tokio::spawn(follow(watcher, registry, hub, persist, drain)))
+        });
         Ok(Self {
             grpc_addr,
             http_addr,
@@ -192,6 +193,7 @@ impl Running {
             close: Some(close),
             serving,
             tasks,
+            follower,
         })
     }
 
@@ -222,17 +224,24 @@ impl Running {
         if !noted || !self.persist.flush(last, FLUSH).await {
             tracing::error!("the store still fails: the last changes are lost");
         }
-        self.tasks.clear();
+        self.tasks.abort_all();
+        self.follower = None;
         tracing::info!(took = ?began.elapsed(), "stopped");
     }
 
-    /// Waits until the server ends by itself, which it does not unless something is very wrong.
+    /// Waits until the server, or a task that it cannot do without, ends by itself, which none does unless something is
+    /// very wrong. What is left would go on answering and publish, store or time nothing.
     pub async fn ended(&mut self) {
-        match (&mut self.serving).await {
-            Ok(Ok(())) => tracing::error!("the server ended by itself"),
-            Ok(Err(error)) => tracing::error!(%error, "the server ended by itself"),
-            Err(error) => tracing::error!(%error, "the server's task ended by itself"),
-        }
+        let text = |error: &dyn std::error::Error| error.to_string();
+        let ended = tokio::select! {
+            served = &mut self.serving => match served {
+                Ok(served) => served.map_err(|error| text(&error)),
+                Err(error) => Err(text(&error)),
+            },
+            Some(task) = self.tasks.join_next() => task.map_err(|error| text(&error)),
+        };
+        let why = ended.err().unwrap_or_else(|| "it returned".into());
+        tracing::error!(why, "a part of the server ended by itself: ending the rest");
     }
 }
 
@@ -240,10 +249,6 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.serving.abort();
     }
-}
-
-fn spawn(task: impl Future<Output = ()> + Send + 'static) -> AbortOnDropHandle<()> {
-    AbortOnDropHandle::new(tokio::spawn(task))
 }
 
 fn reflection<'a>() -> tonic_reflection::server::Builder<'a> {
@@ -318,7 +323,14 @@ async fn follow(
             let outcome = watcher.poll();
             (watcher, outcome)
         });
-        let Ok((back, outcome)) = looked.await else { return };
+        let (back, outcome) = match looked.await {
+            Ok(looked) => looked,
+            Err(error) => {
+                registry.reloads.failed();
+                tracing::error!(%error, "the policy files cannot be followed any more: restart to have edits seen");
+                return;
+            }
+        };
         watcher = back;
         match outcome {
             None => {}
@@ -345,5 +357,28 @@ fn note_revisions(persist: &Persist, policies: &Policies) {
     for (name, digest, revision) in policies.revisions() {
         let digest = digest.to_bytes().to_vec();
         persist.note_policy(name, &records::StoredPolicyRevision { digest, revision });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Memory, StoreId};
+
+    #[tokio::test]
+    async fn a_task_that_dies_ends_the_server() {
+        let setup = Setup {
+            clock: Clock::manual(),
+            store: Arc::new(Memory::new(StoreId::from_u128(1))),
+            policies: None,
+            limits: Limits::default(),
+            drain_timeout: Duration::ZERO,
+            seed: 1,
+        };
+        let listener = || TcpListener::bind("127.0.0.1:0");
+        let (grpc, http) = (listener().await.unwrap(), listener().await.unwrap());
+        let mut running = Running::start(setup, grpc, http).await.unwrap();
+        running.tasks.spawn(async { panic!("a test wants it so") });
+        timeout(Duration::from_secs(60), running.ended()).await.expect("it ends");
     }
 }
