@@ -71,13 +71,13 @@ impl fmt::Display for Why<'_> {
             }
             Reason::WaitOver { waited } => write!(f, "the wait of {} is over, probing", Span(*waited))?,
             Reason::ProbesFailed { probes, needed } => {
-                write!(f, "{} of {} probes failed, {needed} reopen", probes.failed, probes.permitted)?;
+                write!(f, "{} of {} probes failed, {needed} needed to reopen", probes.failed, probes.permitted)?;
             }
             Reason::ProbesSlow { probes, needed } => {
-                write!(f, "{} of {} probes were slow, {needed} reopen", probes.slow, probes.permitted)?;
+                write!(f, "{} of {} probes were slow, {needed} needed to reopen", probes.slow, probes.permitted)?;
             }
             Reason::ProbesSucceeded { probes, needed } => {
-                write!(f, "{} of {} probes succeeded, {needed} close", probes.succeeded, probes.permitted)?;
+                write!(f, "{} of {} probes succeeded, {needed} needed to close", probes.succeeded, probes.permitted)?;
             }
             Reason::HalfOpenLimit { probes, limit } => {
                 write!(f, "half-open for its limit of {}: {}", Span(*limit), Probes(probes))?;
@@ -143,8 +143,8 @@ pub(crate) struct Distance<'a>(pub(crate) &'a [Reading]);
 
 impl fmt::Display for Distance<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The nearest rule is the one of whose needed matches the largest part is there; calls break a tie.
-        let nearest = self.0.iter().max_by(|a, b| {
+        // The nearest rule is the one of whose needed matches the largest part is there; calls break a tie, then the order of the rules.
+        let nearest = self.0.iter().rev().max_by(|a, b| {
             let share = |r: &Reading, other: &Reading| u128::from(r.matched) * u128::from(other.needed());
             share(a, b).cmp(&share(b, a)).then(a.calls.cmp(&b.calls))
         });

@@ -158,8 +158,8 @@ fn greet(config: &Config, running: &Running) {
         "\nTry, in another terminal:\n\
          \x20 grpcurl -plaintext {grpc} list\n\
          \x20 grpcurl -plaintext -d '{{\"breaker\":\"checkout/shipping-quote\"}}' {grpc} panelboard.v1.BreakerService/Acquire\n\
-         \x20 grpcurl -plaintext -d '{{\"entries\":[{{\"breaker\":\"checkout/shipping-quote\",\"failures\":12}}]}}' {grpc} panelboard.v1.BreakerService/Report\n\
-         \x20 curl http://{http}/breakers\n"
+         \x20 grpcurl -plaintext -d '{{\"entries\":[{{\"breaker\":\"checkout/shipping-quote\",\"failures\":20}}]}}' {grpc} panelboard.v1.BreakerService/Report\n\
+         \x20 curl http://{http}/breakers/checkout/shipping-quote\n"
     ));
 }
 

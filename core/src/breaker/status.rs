@@ -172,7 +172,7 @@ impl Breaker {
                 format!("{name}: retry in {}{why}", Span(open.until.since(now)))
             }
             State::HalfOpen(half_open) => {
-                format!("{name}: {}, {} are out", Probes(&half_open.tally), half_open.leases.len())
+                format!("{name}: {}, {} out", Probes(&half_open.tally), half_open.leases.len())
             }
             State::ForcedOpen(forced) | State::Disabled(forced) => {
                 format!("{name}: set by {} {}", forced.hand, ends(forced.until))

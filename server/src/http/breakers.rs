@@ -137,7 +137,12 @@ fn page(
             Some(closed) => format!("closed: {}", closed.explanation),
             None => "lasting".into(),
         };
-        line("incident", format!("{opened}; reopened {} times; {ended}", incident.reopenings));
+        let reopened = match incident.reopenings {
+            0 => String::new(),
+            1 => " reopened once;".into(),
+            n => format!(" reopened {n} times;"),
+        };
+        line("incident", format!("{opened};{reopened} {ended}"));
     }
     text
 }
