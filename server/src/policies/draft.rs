@@ -52,7 +52,7 @@ pub(super) struct Drafts {
 pub(super) fn read(source: &Source, most: usize) -> Drafts {
     let mut file = Reader { path: &source.path, out: Drafts::default() };
     match &source.bytes {
-        Err(reason) => file.problem(1, "", reason.as_str()),
+        Err(reason) => file.unreadable(reason),
         Ok(bytes) => match std::str::from_utf8(bytes) {
             Ok(text) => file.text(text.strip_prefix('\u{feff}').unwrap_or(text), most),
             Err(error) => {
@@ -72,7 +72,13 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn place(&self, line: usize) -> Place {
-        Place { file: Arc::clone(self.path), line }
+        Place { file: Arc::clone(self.path), line: Some(line) }
+    }
+
+    /// What was not read has no line.
+    fn unreadable(&mut self, reason: &str) {
+        let place = Place { file: Arc::clone(self.path), line: None };
+        self.out.problems.push(Problem { place, path: String::new(), message: reason.to_owned() });
     }
 
     fn problem(&mut self, line: usize, path: &str, message: impl Into<String>) {

@@ -86,12 +86,16 @@ impl Problem {
 pub struct Place {
     /// The file, as it was named.
     pub file: Arc<Path>,
-    /// The line, from 1. Of a file that cannot be read it is 1.
-    pub line: usize,
+    /// The line, from 1; none for what is wrong with a file or directory before it is read.
+    pub line: Option<usize>,
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file.display(), self.line)
+        write!(f, "{}", self.file.display())?;
+        match self.line {
+            Some(line) => write!(f, ":{line}"),
+            None => Ok(()),
+        }
     }
 }

@@ -94,7 +94,7 @@ fn a_wrong_edit_is_an_error_once_and_the_good_policies_stay() {
 
     fs::remove_file(&path).expect("it was there");
     let errors = changed(&mut watcher).expect_err("it is gone");
-    assert!(errors.to_string().contains("p.yaml:1: cannot be read: No such file"), "{errors}");
+    assert!(errors.to_string().contains("p.yaml: cannot be read: No such file"), "{errors}");
     assert!(watcher.poll().is_none() && watcher.poll().is_none());
 
     // Back as it was: that is told too, so that whoever complained can stop.
