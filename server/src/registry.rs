@@ -407,6 +407,7 @@ impl Registry {
         let event = match change {
             Change::Transition(transition) => {
                 let unix_ms = self.clock.unix_ms();
+                let transition = &cell.with_its_past(transition, unix_ms);
                 let wire = transition_to_wire(transition, unix_ms);
                 let incident = history::record(&mut cell.incidents, transition, &wire, &self.limits);
                 history::prune(&mut cell.incidents, unix_ms, &self.limits);
@@ -552,6 +553,7 @@ impl Registry {
         let dormant = self.dormant.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
         let mut dormant = dormant.unwrap_or_default();
         history::prune(&mut dormant.incidents, unix_ms, &self.limits);
+        let was_stored = dormant.record.is_some();
         let restored = match dormant.record {
             None => Restored::fresh(Breaker::new(policy, settings, at), unix_ms),
             Some(record) => restore::from_record(record, policy, settings, at, unix_ms),
@@ -566,6 +568,7 @@ impl Registry {
             last_used: at.now,
             armed: None,
             deleted: false,
+            carried_over: was_stored && restored.transition.is_none(),
         };
         (cell, restored.transition)
     }

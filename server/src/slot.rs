@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use panelboard_core::{Breaker, BreakerName, Entry, Rejection, Reported, Timestamp};
+use panelboard_core::{Breaker, BreakerName, Entry, Rejection, Reported, Timestamp, Transition};
 use panelboard_proto::v1;
 
 /// A breaker's place. Its lock is short: nothing is awaited and no foreign code runs under it, hence a std mutex.
@@ -38,6 +38,19 @@ pub(crate) struct Cell {
     pub(crate) armed: Option<Timestamp>,
     /// It is gone from the registry: whoever still holds it looks it up anew.
     pub(crate) deleted: bool,
+    /// Its state began in an earlier process: only the wall clock knows how long ago.
+    pub(crate) carried_over: bool,
+}
+
+impl Cell {
+    /// A transition with how long the state before really lasted, if that began before this process.
+    pub(crate) fn with_its_past(&mut self, transition: &Arc<Transition>, unix_ms: u64) -> Arc<Transition> {
+        if !std::mem::take(&mut self.carried_over) {
+            return Arc::clone(transition);
+        }
+        let previous_lasted = Duration::from_millis(unix_ms.saturating_sub(self.since_unix_ms));
+        Arc::new(Transition { previous_lasted, ..Transition::clone(transition) })
+    }
 }
 
 /// What was ever reported and refused.

@@ -238,3 +238,46 @@ fn a_name_that_is_not_there_yet_is_told_from_one_that_cannot_be() {
     assert_eq!(missing("x/a"), "no breaker \"x/a\" exists and no policy matches the name");
     assert!(registry.names(None).is_empty(), "looking makes nothing");
 }
+
+#[test]
+fn a_state_that_began_before_the_restart_is_as_old_as_the_wall_clock_says() {
+    let restarted_at = Clock::manual().unix_ms();
+    let open = store::stored_breaker::State::Open(store::StoredOpen {
+        until_unix_ms: restarted_at,
+        wait: Some(v1::OpenWait {
+            wait: Some(prost_types::Duration { seconds: 60, nanos: 0 }),
+            ..v1::OpenWait::default()
+        }),
+    });
+    let record = store::StoredBreaker {
+        state: Some(open),
+        since_unix_ms: restarted_at - 3_600_000,
+        ..store::StoredBreaker::default()
+    };
+    let dormant = Dormant { record: Some(record), ..Dormant::default() };
+    let (registry, clock) = registry([(name("t/old"), dormant)].into());
+    let lasted = |registry: &Registry| {
+        let after = registry.look(&registry.find(&name("t/old")).unwrap());
+        after.last.unwrap().previous_lasted.unwrap().seconds
+    };
+    // It is HALF_OPEN at once: its wait was over while nobody served.
+    assert!((3_600..3_660).contains(&lasted(&registry)), "{} s", lasted(&registry));
+    let slot = registry.find(&name("t/old")).unwrap();
+    assert_eq!(registry.look(&slot).status.state, StateKind::HalfOpen);
+    clock.advance(Duration::from_secs(5));
+    let caller = Instance::anonymous();
+    let caller = Caller { instance: &caller, session: None };
+    let Ok(Acquired::Decided { decision: Decision::Granted(grant), after }) =
+        registry.acquire(&name("t/old"), caller, None)
+    else {
+        panic!("no probe");
+    };
+    let entry = v1::ReportEntry {
+        generation: Some(after.status.generation.into()),
+        probe_id: grant.probe.unwrap().0,
+        ..failure(&name("t/old"))
+    };
+    registry.report(&name("t/old"), caller, &entry).unwrap();
+    // What began in this process is as old as this process' own clock says.
+    assert_eq!(lasted(&registry), 5);
+}
