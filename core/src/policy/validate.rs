@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use super::{PolicySpec, Rule, Window};
-use crate::{classify, explain::Span, name::BreakerName};
+use crate::{classify, name::BreakerName};
 
 /// The most trip rules of a policy.
 pub const RULES_MAX: usize = 16;
@@ -41,6 +41,21 @@ impl fmt::Display for Violation {
     }
 }
 
+/// A duration as a policy file has it: one number and one unit, the largest that divides it. Days are left out, for the
+/// documented ranges are in hours.
+struct Written(Duration);
+
+impl fmt::Display for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(&str, u128); 3] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
+        let millis = self.0.as_millis();
+        match UNITS.iter().find(|(_, unit)| millis > 0 && millis.is_multiple_of(*unit)) {
+            Some((name, unit)) => write!(f, "{}{name}", millis / unit),
+            None => write!(f, "{millis}ms"),
+        }
+    }
+}
+
 struct Findings(Vec<Violation>);
 
 impl Findings {
@@ -50,8 +65,12 @@ impl Findings {
 
     fn duration(&mut self, path: &str, value: Duration, least: Duration, most: Duration) {
         if value < least || value > most {
-            let (value, least, most) = (Span(value), Span(least), Span(most));
-            self.add(path, format!("{value} is out of range: give {least} to {most}"));
+            let (value, most) = (Written(value), Written(most));
+            let range = match least {
+                Duration::ZERO => format!("at most {most}"),
+                _ => format!("{} to {most}", Written(least)),
+            };
+            self.add(path, format!("{value} is out of range: give {range}"));
         } else if !value.subsec_nanos().is_multiple_of(1_000_000) {
             self.add(
                 path,
@@ -137,7 +156,7 @@ fn rules(found: &mut Findings, trip: &[Rule]) {
                 found.duration(&at("slower_than"), slower_than, Duration::from_millis(1), DURATION_MAX);
                 match slower {
                     Some(other) if other != slower_than => {
-                        let (this, other) = (Span(slower_than), Span(other));
+                        let (this, other) = (Written(slower_than), Written(other));
                         let message = format!(
                             "{this} differs from the {other} of a rule before: a call is slow or not"
                         );
@@ -170,7 +189,7 @@ fn buckets(found: &mut Findings, trip: &[Rule]) {
     // Ten buckets for the shortest, in whole milliseconds.
     let width = (short.as_millis() / 10).max(1);
     if long.as_millis() / width > BUCKETS_MAX {
-        let (long, short) = (Span(long), Span(short));
+        let (long, short) = (Written(long), Written(short));
         let message = format!(
             "{long} is too many times the shortest window of {short}: bring them to at most 60 times, or put them \
              into two policies"
@@ -184,7 +203,7 @@ fn waits(found: &mut Findings, spec: &PolicySpec) {
     found.duration("open.wait", open.wait, Duration::from_millis(1), DURATION_MAX);
     found.duration("open.max_wait", open.max_wait, Duration::from_millis(1), DURATION_MAX);
     if open.max_wait < open.wait {
-        let (wait, max) = (Span(open.wait), Span(open.max_wait));
+        let (wait, max) = (Written(open.wait), Written(open.max_wait));
         found.add("open.max_wait", format!("{max} is less than the wait of {wait}: raise it"));
     }
     if !(100..=10_000).contains(&open.multiplier_hundredths) {
@@ -193,7 +212,7 @@ fn waits(found: &mut Findings, spec: &PolicySpec) {
     }
     if open.jitter_hundredths > 10_000 {
         let value = crate::rate::Hundredths(open.jitter_hundredths.into());
-        found.add("open.jitter", format!("{value} % is out of range: give 0% to 100%"));
+        found.add("open.jitter", format!("{value}% is out of range: give 0% to 100%"));
     }
     found.duration("retry_after.max", spec.retry_after_max, Duration::ZERO, DURATION_MAX);
 }
@@ -261,7 +280,7 @@ pub(super) fn warnings(spec: &PolicySpec) -> Vec<Violation> {
     if let Some(limit) = spec.half_open.limit
         && limit < spec.half_open.probe_timeout
     {
-        let (limit, timeout) = (Span(limit), Span(spec.half_open.probe_timeout));
+        let (limit, timeout) = (Written(limit), Written(spec.half_open.probe_timeout));
         let message = format!("{limit} is over before a probe's timeout of {timeout}: raise it");
         found.add("half_open.limit", message);
     }
@@ -324,6 +343,13 @@ mod tests {
             s.trip.push(Rule::Failures { threshold: 5, window: Window::Within(Duration::from_secs(61)) });
         };
         assert_eq!(paths(far_apart), ["trip[2].within"]);
+    }
+
+    #[test]
+    fn durations_are_spelled_as_a_policy_file_has_them() {
+        let written = [0, 1, 999, 1_000, 1_500, 61_000, 90_000, 120_000, 5_400_000, 86_400_000, 90_000_000]
+            .map(|millis| Written(Duration::from_millis(millis)).to_string());
+        assert_eq!(written, ["0ms", "1ms", "999ms", "1s", "1500ms", "61s", "90s", "2m", "90m", "24h", "25h"]);
     }
 
     #[test]
