@@ -223,7 +223,8 @@ type Matches = Vec<(Pattern, usize, String)>;
 fn policy(node: &Node, notes: &mut Notes) -> Option<(PolicySpec, Matches)> {
     let section = Section::of(node, "", "", notes).given()?;
     let default = PolicySpec::default();
-    let text = |name: &str, notes: &mut Notes| section.get(name, value::text, notes).or(String::new());
+    let text =
+        |name: &str, notes: &mut Notes| section.get(name, value::optional_text, notes).or(String::new());
     let (description, owner) = (text("description", notes), text("owner", notes));
     let (runbook, degrades_to) = (text("runbook", notes), text("degrades_to", notes));
     let name = match section.get("name", value::text, notes) {

@@ -37,9 +37,19 @@ pub(super) fn scalar<'n>(node: &'n Node, wanted: &str) -> Result<&'n str, Unread
     Err(Unread::Because(format!("{found} stands where {wanted} belongs: write {wanted}")))
 }
 
-/// A text for people.
+/// A text.
 pub(super) fn text(node: &Node) -> Result<String, Unread> {
     scalar(node, "a text").map(|text| text.trim().to_owned())
+}
+
+/// A text for people, which a policy can do without.
+pub(super) fn optional_text(node: &Node) -> Result<String, Unread> {
+    match node.content {
+        Content::Nothing => {
+            Err("nothing stands where a text belongs: write a text, or remove the key".to_owned().into())
+        }
+        _ => text(node),
+    }
 }
 
 /// `10s`.

@@ -185,12 +185,10 @@ fn a_value_of_the_wrong_kind() {
         ("open: { wait: 0s }", "open.wait: 0ms is out of range: give 1ms to 24h"),
         ("half_open: { limit: 2d }", "half_open.limit: 48h is out of range: give 1ms to 24h"),
         ("close: { spread: 301s }", "close.spread: 301s is out of range: give at most 5m"),
-        (
-            "open: { wait: 1.5s, max_wait: 1s }",
-            "open.max_wait: 1s is less than the wait of 1500ms: raise it",
-        ),
+        ("open: { wait: 1.5s, max_wait: 1s }", "open.max_wait: 1s is less than the wait of 1500ms: raise it"),
         ("open: { jitter: 200% }", "open.jitter: 200% is out of range: give 0% to 100%"),
         ("open: { jitter: 10 }", "open.jitter: 10 has no percent sign: write 10%"),
+        ("owner:", "owner: nothing stands where a text belongs: write a text, or remove the key"),
         ("owner: [a]", "owner: a list stands where a text belongs: write a text"),
         ("on_disconnect: dney", "on_disconnect: \"dney\" is none of local, allow, deny: did you mean deny?"),
         (
@@ -232,6 +230,10 @@ fn a_policy_for_nothing() {
     check_refused(
         "policies:\n  - name: a\n",
         "p.yaml:2: policies[0].match: is missing: list the breakers it is for, such as match: [checkout/*]",
+    );
+    check_refused(
+        "policies:\n  - name:\n    match: [a]\n",
+        "p.yaml:2: policies[0].name: nothing stands where a text belongs: write a text",
     );
     check_refused(
         "policies:\n  - match: [a]\n",
