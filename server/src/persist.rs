@@ -69,6 +69,8 @@ struct Pending {
     deleted: BTreeSet<BreakerName>,
     position: u64,
     since: Option<Instant>,
+    /// The same of what is being written now, which is older.
+    writing: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -163,9 +165,10 @@ impl Persist {
         *self.durable.borrow()
     }
 
-    /// How long the oldest change that is not durable has been waiting.
+    /// How long the oldest change that is not durable has been waiting; what is being written is not durable yet.
     pub(crate) fn lag(&self) -> Duration {
-        self.lock().since.map(|since| since.elapsed()).unwrap_or_default()
+        let pending = self.lock();
+        pending.writing.or(pending.since).map(|since| since.elapsed()).unwrap_or_default()
     }
 
     /// How commits went.
@@ -214,7 +217,7 @@ impl Persist {
     /// Writes once: takes what is pending, and puts back what could not be written unless it is newer by now.
     async fn write(&self) -> Result<(), Fault> {
         let mut stored = self.stored.lock().await;
-        let mut taken = std::mem::take(&mut *self.lock());
+        let mut taken = self.lock().take();
         stored.add_removals(&mut taken, &self.limits, self.clock.unix_ms());
         let began = Instant::now();
         let mut left = taken.writes.clone();
@@ -227,6 +230,7 @@ impl Persist {
             }
         }
         let took = began.elapsed();
+        self.lock().writing = None;
         self.commits.lock().unwrap_or_else(PoisonError::into_inner).durations.record(took);
         let was_failing = self.state().failing;
         self.durable.send_modify(|durable| {
@@ -307,6 +311,12 @@ impl Persist {
 }
 
 impl Pending {
+    /// Takes all there is, to be written.
+    fn take(&mut self) -> Self {
+        let writing = self.since;
+        std::mem::replace(self, Self { writing, ..Self::default() })
+    }
+
     fn note(&mut self, change: &Posted) {
         self.position = self.position.max(change.position);
         self.since.get_or_insert_with(Instant::now);
@@ -347,6 +357,7 @@ impl Pending {
         self.deleted.extend(older.deleted);
         self.position = self.position.max(older.position);
         self.since = older.since.or(self.since);
+        self.writing = None;
     }
 }
 

@@ -1,10 +1,7 @@
 //! A store that fails: the server goes on from memory, says so, and makes up for it when the store is back.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU8, Ordering},
-    },
+    sync::{Arc, Condvar, Mutex},
     time::Duration,
 };
 
@@ -20,7 +17,8 @@ const NAME: &str = "t/a";
 #[derive(Debug)]
 struct Moody {
     memory: Memory,
-    mood: AtomicU8,
+    mood: Mutex<u8>,
+    changed: Condvar,
 }
 
 const GOOD: u8 = 0;
@@ -28,14 +26,18 @@ const GOOD: u8 = 0;
 const FULL: u8 = 1;
 /// An answer that was lost: it is written, and nobody is told.
 const DEAF: u8 = 2;
+/// A disk that hangs: a commit takes until the mood is another, or for ever.
+const STUCK: u8 = 3;
 
 impl Moody {
     fn new() -> Arc<Self> {
-        Arc::new(Self { memory: Memory::new(StoreId::from_u128(1)), mood: AtomicU8::new(GOOD) })
+        let (mood, changed) = (Mutex::new(GOOD), Condvar::new());
+        Arc::new(Self { memory: Memory::new(StoreId::from_u128(1)), mood, changed })
     }
 
     fn set(&self, mood: u8) {
-        self.mood.store(mood, Ordering::SeqCst);
+        *self.mood.lock().unwrap() = mood;
+        self.changed.notify_all();
     }
 }
 
@@ -54,7 +56,13 @@ impl Store for Moody {
 
     fn commit(&self, batch: &Batch) -> Result<Version, CommitError> {
         let fault = || Fault::Unavailable { reason: "a test wants it so".into() };
-        match self.mood.load(Ordering::SeqCst) {
+        let mood = self.mood.lock().unwrap();
+        // For ever is longer than any test waits.
+        let (mood, _) =
+            self.changed.wait_timeout_while(mood, 2 * WITHIN, |mood| *mood == STUCK).unwrap();
+        let now = *mood;
+        drop(mood);
+        match now {
             GOOD => self.memory.commit(batch),
             FULL => Err(fault().into()),
             _ => {
@@ -179,4 +187,26 @@ async fn a_deleted_breaker_is_gone_from_the_store_with_its_incidents() {
     for prefix in ["breaker/", "incident/"] {
         assert_eq!(store.scan_all(prefix).unwrap().len(), 0, "{prefix}");
     }
+}
+
+#[tokio::test]
+async fn what_a_disk_that_hangs_holds_up_is_seen_in_the_lag() {
+    let store = Moody::new();
+    let mut world = world(&store).await;
+    lag(&world, |seconds| seconds == 0.0).await;
+    store.set(STUCK);
+    world.trip(NAME).await;
+    lag(&world, |seconds| seconds > 0.5).await;
+    store.set(GOOD);
+    lag(&world, |seconds| seconds == 0.0).await;
+}
+
+/// Waits until the lag that the metrics tell is so.
+async fn lag(world: &World, is_so: impl Fn(f64) -> bool) {
+    let told = async || {
+        let page = reqwest::get(world.http("/metrics")).await.unwrap().text().await.unwrap();
+        let line = page.lines().find_map(|line| line.strip_prefix("panelboard_store_lag_seconds "));
+        line.expect("the lag").parse::<f64>().unwrap()
+    };
+    within("the lag", async { while !is_so(told().await) {} }).await;
 }
