@@ -71,13 +71,25 @@ impl fmt::Display for Why<'_> {
             }
             Reason::WaitOver { waited } => write!(f, "the wait of {} is over, probing", Span(*waited))?,
             Reason::ProbesFailed { probes, needed } => {
-                write!(f, "{} of {} probes failed, {needed} needed to reopen", probes.failed, probes.permitted)?;
+                write!(
+                    f,
+                    "{} of {} probes failed, {needed} needed to reopen",
+                    probes.failed, probes.permitted
+                )?;
             }
             Reason::ProbesSlow { probes, needed } => {
-                write!(f, "{} of {} probes were slow, {needed} needed to reopen", probes.slow, probes.permitted)?;
+                write!(
+                    f,
+                    "{} of {} probes were slow, {needed} needed to reopen",
+                    probes.slow, probes.permitted
+                )?;
             }
             Reason::ProbesSucceeded { probes, needed } => {
-                write!(f, "{} of {} probes succeeded, {needed} needed to close", probes.succeeded, probes.permitted)?;
+                write!(
+                    f,
+                    "{} of {} probes succeeded, {needed} needed to close",
+                    probes.succeeded, probes.permitted
+                )?;
             }
             Reason::HalfOpenLimit { probes, limit } => {
                 write!(f, "half-open for its limit of {}: {}", Span(*limit), Probes(probes))?;

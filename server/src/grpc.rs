@@ -9,7 +9,7 @@ pub(crate) mod rpcs;
 mod validate;
 mod watch;
 
-use std::{pin::Pin, sync::Arc};
+use std::pin::Pin;
 
 use panelboard_proto::v1::{
     AcquireRequest, AcquireResponse, GetBreakerRequest, GetBreakerResponse, ListBreakersRequest,
@@ -20,40 +20,22 @@ use panelboard_proto::v1::{
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
-use self::rpcs::Rpcs;
-use crate::{drain::Drain, hub::Hub, persist::Persist, registry::Registry};
+use crate::parts::Parts;
 
 /// Wrong names of one request for which the nearest known one is looked up: it is a search over many names.
 const SUGGESTIONS_MAX: usize = 10;
 
-/// Everything that the service calls.
-#[derive(Clone, Debug)]
-pub(crate) struct BreakerApi {
-    /// The breakers.
-    pub(crate) registry: Arc<Registry>,
-    /// The watchers.
-    pub(crate) hub: Arc<Hub>,
-    /// The store's writer.
-    pub(crate) persist: Arc<Persist>,
-    /// Whether the server is ending.
-    pub(crate) drain: Drain,
-    /// Counts and durations of calls.
-    pub(crate) rpcs: Arc<Rpcs>,
-}
-
-impl BreakerApi {
-    /// The service, with the limit on messages.
-    pub(crate) fn into_service(self) -> BreakerServiceServer<Self> {
-        let bytes = self.registry.limits.message_bytes;
-        BreakerServiceServer::new(self).max_decoding_message_size(bytes).max_encoding_message_size(bytes)
-    }
+/// The service, with the limit on messages.
+pub(crate) fn service(parts: Parts) -> BreakerServiceServer<Parts> {
+    let bytes = parts.registry.limits.message_bytes;
+    BreakerServiceServer::new(parts).max_decoding_message_size(bytes).max_encoding_message_size(bytes)
 }
 
 /// A stream of watch messages.
 type Watching = Pin<Box<dyn Stream<Item = Result<WatchResponse, Status>> + Send>>;
 
 #[tonic::async_trait]
-impl BreakerService for BreakerApi {
+impl BreakerService for Parts {
     type WatchStream = Watching;
 
     async fn acquire(&self, request: Request<AcquireRequest>) -> Result<Response<AcquireResponse>, Status> {

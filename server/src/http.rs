@@ -14,34 +14,17 @@ use axum::{
 };
 use tokio::net::TcpListener;
 
-use crate::{
-    drain::Drain, grpc::rpcs::Rpcs, hub::Hub, metrics::Exporter, persist::Persist, registry::Registry,
-};
-
-/// What the pages show.
-#[derive(Clone, Debug)]
-pub(crate) struct Pages {
-    /// The breakers.
-    pub(crate) registry: Arc<Registry>,
-    /// The watchers.
-    pub(crate) hub: Arc<Hub>,
-    /// The store's writer.
-    pub(crate) persist: Arc<Persist>,
-    /// Whether the server is ending.
-    pub(crate) drain: Drain,
-    /// Counts and durations of calls.
-    pub(crate) rpcs: Arc<Rpcs>,
-}
+use crate::{metrics::Exporter, parts::Parts};
 
 #[derive(Clone)]
 struct App {
-    pages: Pages,
+    parts: Parts,
     exporter: Arc<Exporter>,
 }
 
 /// Serves until it is dropped.
-pub(crate) async fn serve(pages: Pages, listener: TcpListener) {
-    let app = App { exporter: Arc::new(Exporter::default()), pages };
+pub(crate) async fn serve(parts: Parts, listener: TcpListener) {
+    let app = App { exporter: Arc::new(Exporter::default()), parts };
     let router = Router::new()
         .route("/metrics", get(metrics))
         .route("/healthz", get(|| async { "alive\n" }))
@@ -59,7 +42,7 @@ pub(crate) async fn serve(pages: Pages, listener: TcpListener) {
 
 /// Whether this process can answer: never tied to breakers or to the disk.
 async fn ready(State(app): State<App>) -> impl IntoResponse {
-    if app.pages.drain.has_started() {
+    if app.parts.drain.has_started() {
         (StatusCode::SERVICE_UNAVAILABLE, "stopping\n")
     } else {
         (StatusCode::OK, "ready\n")
@@ -67,6 +50,6 @@ async fn ready(State(app): State<App>) -> impl IntoResponse {
 }
 
 async fn metrics(State(app): State<App>) -> impl IntoResponse {
-    let text = app.exporter.scrape(&app.pages).await;
+    let text = app.exporter.scrape(&app.parts).await;
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
 }

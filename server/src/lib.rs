@@ -18,6 +18,7 @@ pub mod logging;
 mod metrics;
 mod nearest;
 mod outbox;
+mod parts;
 mod persist;
 pub mod policies;
 mod registry;
@@ -25,6 +26,7 @@ mod run;
 mod server;
 mod slot;
 pub mod store;
+mod tasks;
 mod timer;
 mod view;
 

@@ -22,7 +22,7 @@ use self::{
     families::{Family, Kind},
     page::Page,
 };
-use crate::http::Pages;
+use crate::parts::Parts;
 
 pub(crate) use clients::Clients;
 pub(crate) use durations::Durations;
@@ -37,10 +37,10 @@ pub(crate) struct Exporter {
 
 impl Exporter {
     /// A page of metrics, made where blocking hurts nobody.
-    pub(crate) async fn scrape(&self, pages: &Pages) -> String {
+    pub(crate) async fn scrape(&self, parts: &Parts) -> String {
         let _turn = self.turn.lock().await;
-        let pages = pages.clone();
-        let page = tokio::task::spawn_blocking(move || render(&pages)).await;
+        let parts = parts.clone();
+        let page = tokio::task::spawn_blocking(move || render(&parts)).await;
         page.unwrap_or_else(|error| {
             tracing::error!(%error, "a page of metrics could not be made");
             String::new()
@@ -52,10 +52,10 @@ impl Exporter {
 /// recorder for all of them in 250 MB, with one for each hundred in 40 MB.
 const BREAKERS_AT_A_TIME: usize = 100;
 
-fn render(pages: &Pages) -> String {
-    let registry = &pages.registry;
+fn render(parts: &Parts) -> String {
+    let registry = &parts.registry;
     let mut page = Page::default();
-    page.add(&recorded(|| server::show(pages)));
+    page.add(&recorded(|| server::show(parts)));
     let mut slots = registry.all();
     slots.sort_by(|a, b| a.name.cmp(&b.name));
     for slots in slots.chunks(BREAKERS_AT_A_TIME) {
@@ -66,8 +66,8 @@ fn render(pages: &Pages) -> String {
     }
     let mut text = page.into_text();
     // The facade takes single measurements only; these are counted in buckets already.
-    durations::write(&mut text, &families::STORE_COMMIT, [(Vec::new(), pages.persist.commits().durations)]);
-    let rpcs = pages.rpcs.all().into_iter();
+    durations::write(&mut text, &families::STORE_COMMIT, [(Vec::new(), parts.persist.commits().durations)]);
+    let rpcs = parts.rpcs.all().into_iter();
     let rpcs = rpcs.map(|((method, code), durations)| (vec![("method", method), ("code", code)], durations));
     durations::write(&mut text, &families::RPC_DURATION, rpcs);
     text

@@ -39,7 +39,7 @@ pub enum Failure {
     #[error(transparent)]
     Start(#[from] StartError),
     /// The policies are not valid.
-    #[error("{0}\nthe server does not start with policies that are not valid")]
+    #[error("{0}\nthe server does not start without policies that are valid")]
     Policies(PolicyErrors),
     /// The machine gives no runtime, no signal or no output.
     #[error(transparent)]
@@ -81,6 +81,9 @@ fn serve(flags: &ServeFlags) -> Result<ExitCode, Failure> {
     if flags.print_config {
         use io::Write;
         write!(io::stdout().lock(), "{}", loaded.print())?;
+        for warning in &loaded.warnings {
+            writeln!(io::stderr().lock(), "panelboard: warning: {warning}")?;
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let config = loaded.config;

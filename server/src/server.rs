@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use panelboard_proto::{store as records, v1::breaker_service_server::BreakerServiceServer};
+use panelboard_proto::v1::breaker_service_server::BreakerServiceServer;
 use tokio::{
     net::TcpListener,
     sync::oneshot,
@@ -16,16 +16,16 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 
 use crate::{
     clock::Clock,
-    drain::{Drain, Drainer, drain},
-    grpc::{BreakerApi, rpcs::Rpcs},
-    http,
+    drain::{Drainer, drain},
+    grpc::{self, rpcs::Rpcs},
     hub::Hub,
     limits::Limits,
-    outbox::{Event, Posted, What},
+    parts::Parts,
     persist::Persist,
     policies::{self, Digest, Policies, PolicyErrors},
     registry::Registry,
     store::{Fault, Handle, Store},
+    tasks,
 };
 
 /// What a server is started with.
@@ -73,9 +73,7 @@ pub struct Running {
     pub started_with: StartedWith,
     drain_timeout: Duration,
     drainer: Drainer,
-    registry: Arc<Registry>,
-    hub: Arc<Hub>,
-    persist: Arc<Persist>,
+    parts: Parts,
     health: HealthReporter,
     close: Option<oneshot::Sender<()>>,
     serving: JoinHandle<Result<(), tonic::transport::Error>>,
@@ -95,10 +93,6 @@ pub struct StartedWith {
     pub epoch: u64,
 }
 
-/// How often idle breakers are looked for.
-const EXPIRY: Duration = Duration::from_secs(10);
-/// How often policy files are looked at.
-const POLICIES: Duration = Duration::from_secs(1);
 /// The longest that the last changes may take to become durable.
 const FLUSH: Duration = Duration::from_secs(5);
 /// Pings on connections that are silent, so that dead ones are noticed.
@@ -126,59 +120,37 @@ impl Running {
             Some(path) => policies::load(path, &limits, Some(&remembered))?,
             None => policies::starter(&limits, Some(&remembered))?,
         };
-        note_revisions(&persist, &in_force);
+        tasks::note_revisions(&persist, &in_force);
 
         let registry = Registry::new(clock, epoch, seed, limits.clone(), in_force.clone(), loaded.breakers);
         let registry = Arc::new(registry);
         let hub = Arc::new(Hub::new(id, epoch, limits.tombstones, limits.watch_streams));
         let (drainer, drain) = drain();
-        let rpcs = Arc::new(Rpcs::default());
-        let api = BreakerApi {
-            registry: Arc::clone(&registry),
-            hub: Arc::clone(&hub),
-            persist: Arc::clone(&persist),
-            drain: drain.clone(),
-            rpcs: Arc::clone(&rpcs),
-        };
+        let parts = Parts { registry, hub, persist, drain, rpcs: Arc::new(Rpcs::default()) };
         let (health, health_service) = tonic_health::server::health_reporter();
-        health.set_serving::<BreakerServiceServer<BreakerApi>>().await;
+        health.set_serving::<BreakerServiceServer<Parts>>().await;
         let router = Server::builder()
             .tcp_nodelay(true)
             .http2_keepalive_interval(Some(KEEPALIVE))
             .http2_keepalive_timeout(Some(KEEPALIVE))
-            .add_service(api.into_service())
+            .add_service(grpc::service(parts.clone()))
             .add_service(health_service)
             .add_service(reflection().build_v1()?)
             .add_service(reflection().build_v1alpha()?);
 
         let (grpc_addr, http_addr) = (grpc.local_addr()?, http.local_addr()?);
         let (close, closed) = oneshot::channel::<()>();
-        let started_with = StartedWith { policies: in_force.len(), breakers: registry.all().len(), epoch };
+        let started_with =
+            StartedWith { policies: in_force.len(), breakers: parts.registry.all().len(), epoch };
         let serving =
             tokio::spawn(router.serve_with_incoming_shutdown(TcpListenerStream::new(grpc), async {
                 // A sender that is gone means the same as one that has spoken.
                 let _ = closed.await;
             }));
-        let pages = http::Pages {
-            registry: Arc::clone(&registry),
-            hub: Arc::clone(&hub),
-            persist: Arc::clone(&persist),
-            drain: drain.clone(),
-            rpcs,
-        };
-        let mut tasks = JoinSet::new();
-        tasks.spawn(pump(Arc::clone(&registry), Arc::clone(&hub), Arc::clone(&persist)));
-        tasks.spawn(fire(Arc::clone(&registry)));
-        tasks.spawn(expire(Arc::clone(&registry), Arc::clone(&hub)));
-        tasks.spawn(http::serve(pages, http));
-        tasks.spawn({
-            let persist = Arc::clone(&persist);
-            async move { persist.run().await }
-        });
+        let tasks = tasks::spawn(&parts, http);
         let follower = policies.map(|path| {
             let watcher = policies::Watcher::new(path, limits, in_force);
-            let (registry, hub, persist) = (Arc::clone(&registry), Arc::clone(&hub), Arc::clone(&persist));
-            AbortOnDropHandle::new(tokio::spawn(follow(watcher, registry, hub, persist, drain)))
+            AbortOnDropHandle::new(tokio::spawn(tasks::follow(watcher, parts.clone())))
         });
         Ok(Self {
             grpc_addr,
@@ -186,9 +158,7 @@ impl Running {
             started_with,
             drain_timeout,
             drainer,
-            registry,
-            hub,
-            persist,
+            parts,
             health,
             close: Some(close),
             serving,
@@ -201,14 +171,14 @@ impl Running {
     /// bounded time. What changed is durable afterwards, if the store works.
     pub async fn stop(mut self) {
         let began = tokio::time::Instant::now();
-        let streams = self.hub.streams();
+        let streams = self.parts.hub.streams();
         tracing::info!(streams, grace = ?self.drain_timeout, "stopping: clients are asked to leave");
         self.health.set_service_status("", ServingStatus::NotServing).await;
-        self.health.set_not_serving::<BreakerServiceServer<BreakerApi>>().await;
+        self.health.set_not_serving::<BreakerServiceServer<Parts>>().await;
         self.drainer.start(self.drain_timeout);
-        let emptied = timeout(self.drain_timeout, self.hub.emptied()).await;
+        let emptied = timeout(self.drain_timeout, self.parts.hub.emptied()).await;
         if emptied.is_err() {
-            tracing::warn!(streams = self.hub.streams(), "streams are still open: cutting them off");
+            tracing::warn!(streams = self.parts.hub.streams(), "streams are still open: cutting them off");
         }
         if let Some(close) = self.close.take() {
             // The server may have ended by itself.
@@ -219,9 +189,9 @@ impl Running {
             self.serving.abort();
         }
         // Nobody is answered any more: this is the last change that somebody may know of.
-        let last = self.registry.outbox.position();
-        let noted = timeout(FLUSH, self.hub.reached(last)).await.is_ok();
-        if !noted || !self.persist.flush(last, FLUSH).await {
+        let last = self.parts.registry.outbox.position();
+        let noted = timeout(FLUSH, self.parts.hub.reached(last)).await.is_ok();
+        if !noted || !self.parts.persist.flush(last, FLUSH).await {
             tracing::error!("the store still fails: the last changes are lost");
         }
         self.tasks.abort_all();
@@ -256,108 +226,6 @@ fn reflection<'a>() -> tonic_reflection::server::Builder<'a> {
         .register_encoded_file_descriptor_set(panelboard_proto::FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
-}
-
-/// Takes changes out of the outbox and hands each on exactly once, in order: to the watchers, to the store, to the log.
-async fn pump(registry: Arc<Registry>, hub: Arc<Hub>, persist: Arc<Persist>) {
-    loop {
-        let changes = registry.outbox.take().await;
-        // Noting down waits for nothing. It comes first, so that what has been published has been noted down.
-        persist.note(&changes);
-        hub.publish(&changes);
-        for change in &changes {
-            log(change);
-        }
-    }
-}
-
-/// One line per transition.
-fn log(change: &Posted) {
-    let What::Changed { status, event: Event::Transition { transition, .. }, .. } = &change.what else {
-        return;
-    };
-    let spec = status.policy.spec();
-    let owner = if spec.owner.is_empty() { String::new() } else { format!("; owner {}", spec.owner) };
-    tracing::info!(
-        breaker = change.name.as_str(),
-        generation = %transition.generation,
-        "{} {transition}{owner}",
-        change.name
-    );
-}
-
-/// The one timer.
-async fn fire(registry: Arc<Registry>) {
-    loop {
-        for (at, name) in registry.timer.due(&registry.clock).await {
-            registry.fire(&name, at);
-        }
-        // A deadline that is due again at once must not keep this thread from everybody else's work.
-        tokio::task::yield_now().await;
-    }
-}
-
-async fn expire(registry: Arc<Registry>, hub: Arc<Hub>) {
-    loop {
-        let next = registry.clock.now().plus(EXPIRY);
-        registry.clock.sleep_until(next).await;
-        registry.expire_idle(|name| hub.is_named(name));
-    }
-}
-
-/// Follows the policy files: a good edit is put in force, a bad one is refused loudly and the last good one stays.
-async fn follow(
-    mut watcher: policies::Watcher,
-    registry: Arc<Registry>,
-    hub: Arc<Hub>,
-    persist: Arc<Persist>,
-    drain: Drain,
-) {
-    loop {
-        tokio::time::sleep(POLICIES).await;
-        if drain.has_started() {
-            return;
-        }
-        // Files are read on a thread where blocking hurts nobody.
-        let looked = tokio::task::spawn_blocking(move || {
-            let outcome = watcher.poll();
-            (watcher, outcome)
-        });
-        let (back, outcome) = match looked.await {
-            Ok(looked) => looked,
-            Err(error) => {
-                registry.reloads.failed();
-                tracing::error!(%error, "the policy files cannot be followed any more: restart to have edits seen");
-                return;
-            }
-        };
-        watcher = back;
-        match outcome {
-            None => {}
-            Some(Ok(policies)) => {
-                registry.set_policies(&policies);
-                // Naming a breaker in a watch makes it, also when a pattern for it comes later.
-                for name in hub.named() {
-                    // One that still matches nothing was told so when it was named.
-                    let _ = registry.name_in_watch(&name);
-                }
-                registry.reloads.succeeded();
-                note_revisions(&persist, &policies);
-                tracing::info!(policies = policies.len(), "the policies were reloaded");
-            }
-            Some(Err(errors)) => {
-                registry.reloads.failed();
-                tracing::error!("the policies are not valid: the last good ones stay in force\n{errors}");
-            }
-        }
-    }
-}
-
-fn note_revisions(persist: &Persist, policies: &Policies) {
-    for (name, digest, revision) in policies.revisions() {
-        let digest = digest.to_bytes().to_vec();
-        persist.note_policy(name, &records::StoredPolicyRevision { digest, revision });
-    }
 }
 
 #[cfg(test)]

@@ -31,6 +31,12 @@ async fn the_list_is_a_line_per_breaker_for_people_and_json_on_accept() {
     );
     assert_eq!(lines[1], "t/quiet           CLOSED: 3 of 20 calls, 3 failed");
 
+    let (_, some) = get(&world, "/breakers?pattern=t/*").await;
+    assert_eq!(some, "t/quiet  CLOSED: 3 of 20 calls, 3 failed\n");
+    assert!(get(&world, "/breakers?pattern=x/*").await.1.contains("no breaker that exists matches"));
+    assert_eq!(get(&world, "/breakers?pattern=a%20b").await.0, 400);
+    assert_eq!(get(&world, "/breakers?state=OPEN").await.0, 400);
+
     let list = json(&world, "/breakers").await;
     assert_eq!(list["total"], 2);
     let open = &list["breakers"][0];

@@ -9,17 +9,18 @@ use panelboard_proto::{
 use tokio::time::timeout;
 use tonic::Status;
 
-use super::{BreakerApi, validate::Violations};
+use super::validate::Violations;
+use crate::parts::Parts;
 use crate::registry::{Acquired, After};
 
 /// The longest that a probe waits for its half-open period to be durable. A commit takes milliseconds.
 const DURABLE_WITHIN: Duration = Duration::from_secs(1);
 
 pub(super) async fn acquire(
-    api: &BreakerApi,
+    parts: &Parts,
     request: v1::AcquireRequest,
 ) -> Result<v1::AcquireResponse, Status> {
-    let registry = &api.registry;
+    let registry = &parts.registry;
     let mut wrong = Violations::default();
     let identity = wrong.client(request.client.as_ref(), &registry.limits);
     let name = wrong.name("breaker", &request.breaker);
@@ -30,14 +31,14 @@ pub(super) async fn acquire(
     let mut minds = true;
     let (decision, After { status, last, progress: _, now }) = loop {
         // HALF_OPEN is durable before its first probe, unless the store is known to fail.
-        let store = api.persist.state();
+        let store = parts.persist.state();
         let durable = (minds && !store.failing).then_some(store.position);
         match registry.acquire(&name, identity.caller(), durable) {
             Err(missing) => return Err(registry.with_nearest(missing).into()),
             Ok(Acquired::Decided { decision, after }) => break (decision, *after),
             // A disk that hangs is not in the way either: it counts as one that fails.
             Ok(Acquired::NotDurable { position }) => {
-                minds = timeout(DURABLE_WITHIN, api.persist.durable(position)).await.is_ok();
+                minds = timeout(DURABLE_WITHIN, parts.persist.durable(position)).await.is_ok();
             }
         }
     };

@@ -8,24 +8,25 @@ use panelboard_proto::{
 use prost::Message;
 use tonic::Status;
 
-use super::{BreakerApi, validate::Violations};
+use super::validate::Violations;
 use crate::history;
+use crate::parts::Parts;
 
 pub(super) fn get_breaker(
-    api: &BreakerApi,
+    parts: &Parts,
     request: &v1::GetBreakerRequest,
 ) -> Result<v1::GetBreakerResponse, Status> {
-    let registry = &api.registry;
+    let registry = &parts.registry;
     let name = one_name(&request.breaker)?;
     let slot = registry.look_up(&name)?;
     Ok(crate::view::breaker(registry, &slot))
 }
 
 pub(super) fn list_breakers(
-    api: &BreakerApi,
+    parts: &Parts,
     request: &v1::ListBreakersRequest,
 ) -> Result<v1::ListBreakersResponse, Status> {
-    let registry = &api.registry;
+    let registry = &parts.registry;
     let mut wrong = Violations::default();
     let size = wrong.page_size(request.page_size, &registry.limits);
     let pattern = match request.pattern.as_str() {
@@ -70,10 +71,10 @@ fn page<M: Message>(all: impl Iterator<Item = M>, size: usize, message_bytes: us
 }
 
 pub(super) fn list_transitions(
-    api: &BreakerApi,
+    parts: &Parts,
     request: &v1::ListTransitionsRequest,
 ) -> Result<v1::ListTransitionsResponse, Status> {
-    let registry = &api.registry;
+    let registry = &parts.registry;
     let mut wrong = Violations::default();
     let name = wrong.name("breaker", &request.breaker);
     let size = wrong.page_size(request.page_size, &registry.limits);

@@ -8,13 +8,14 @@ use panelboard_proto::{
 use tonic::Status;
 
 use super::{
-    BreakerApi, SUGGESTIONS_MAX, errors,
+    SUGGESTIONS_MAX, errors,
     errors::reason,
     validate::{Identity, Violations},
 };
+use crate::parts::Parts;
 
-pub(super) fn report(api: &BreakerApi, request: &v1::ReportRequest) -> Result<v1::ReportResponse, Status> {
-    let registry = &api.registry;
+pub(super) fn report(parts: &Parts, request: &v1::ReportRequest) -> Result<v1::ReportResponse, Status> {
+    let registry = &parts.registry;
     let limits = &registry.limits;
     if request.entries.len() > limits.entries_per_report {
         let (n, most) = (request.entries.len(), limits.entries_per_report);
@@ -32,19 +33,19 @@ pub(super) fn report(api: &BreakerApi, request: &v1::ReportRequest) -> Result<v1
     let mut suggestions = SUGGESTIONS_MAX;
     let results = request.entries.iter().zip(names);
     let results = results
-        .filter_map(|(entry, name)| Some(take(api, &identity, entry, &name?, &mut suggestions)))
+        .filter_map(|(entry, name)| Some(take(parts, &identity, entry, &name?, &mut suggestions)))
         .collect();
     Ok(v1::ReportResponse { results, tick: registry.clock.now().as_millis() })
 }
 
 fn take(
-    api: &BreakerApi,
+    parts: &Parts,
     identity: &Identity,
     entry: &v1::ReportEntry,
     name: &BreakerName,
     suggestions: &mut usize,
 ) -> v1::ReportResult {
-    let registry = &api.registry;
+    let registry = &parts.registry;
     let (reported, after) = match registry.report(name, identity.caller(), entry) {
         Ok(done) => done,
         Err(mut missing) => {

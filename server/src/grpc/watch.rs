@@ -20,12 +20,13 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use super::{
-    BreakerApi, SUGGESTIONS_MAX, Watching, errors,
+    SUGGESTIONS_MAX, Watching, errors,
     errors::reason,
     validate::{Identity, Violations},
 };
 use crate::{
     hub::{Owed, Selection, Start, Subscriber, Value},
+    parts::Parts,
     registry::Missing,
     slot::Slot,
 };
@@ -41,11 +42,11 @@ const BOOKMARK: Duration = Duration::from_secs(3);
 /// Messages between the task and the connection.
 const IN_FLIGHT: usize = 16;
 
-pub(super) async fn watch(api: &BreakerApi, request: v1::WatchRequest) -> Result<Watching, Status> {
-    if api.drain.has_started() {
+pub(super) async fn watch(parts: &Parts, request: v1::WatchRequest) -> Result<Watching, Status> {
+    if parts.drain.has_started() {
         return Err(errors::draining());
     }
-    let limits = &api.registry.limits;
+    let limits = &parts.registry.limits;
     if request.breakers.len() > limits.names_per_watch {
         let (n, most) = (request.breakers.len(), limits.names_per_watch);
         let message =
@@ -67,12 +68,12 @@ pub(super) async fn watch(api: &BreakerApi, request: v1::WatchRequest) -> Result
 
     let selection = Selection::new(patterns);
     let names: Vec<BreakerName> = selection.names().cloned().collect();
-    let (subscriber, start) = api.hub.subscribe(selection, &request.resume)?;
-    api.registry.clients.arrived(identity.caller());
+    let (subscriber, start) = parts.hub.subscribe(selection, &request.resume)?;
+    parts.registry.clients.arrived(identity.caller());
     let (sender, receiver) = mpsc::channel(IN_FLIGHT);
     // From here on it is the stream that ends the subscription, whatever happens.
     let stream = Stream {
-        api: api.clone(),
+        parts: parts.clone(),
         subscriber,
         sender,
         identity,
@@ -81,13 +82,13 @@ pub(super) async fn watch(api: &BreakerApi, request: v1::WatchRequest) -> Result
         in_hand: VecDeque::new(),
     };
     // Naming a breaker makes it, if a policy's pattern matches; and what is named by now does not expire.
-    let missing = names.iter().filter_map(|name| api.registry.name_in_watch(name).err());
-    let missing = missing
-        .enumerate()
-        .map(|(at, missing)| if at < SUGGESTIONS_MAX { api.registry.with_nearest(missing) } else { missing });
+    let missing = names.iter().filter_map(|name| parts.registry.name_in_watch(name).err());
+    let missing = missing.enumerate().map(|(at, missing)| {
+        if at < SUGGESTIONS_MAX { parts.registry.with_nearest(missing) } else { missing }
+    });
     let missing = missing.collect();
     // What exists by now must be in the snapshot.
-    api.hub.reached(api.registry.outbox.position()).await;
+    parts.hub.reached(parts.registry.outbox.position()).await;
     tokio::spawn(stream.run(start, missing));
     Ok(Box::pin(ReceiverStream::new(receiver)))
 }
@@ -107,7 +108,7 @@ async fn reserve(sender: &mpsc::Sender<Message>, stuck: Duration) -> Result<mpsc
 
 /// One open stream. Dropping it closes the subscription.
 struct Stream {
-    api: BreakerApi,
+    parts: Parts,
     subscriber: Arc<Subscriber>,
     sender: mpsc::Sender<Message>,
     identity: Identity,
@@ -124,7 +125,7 @@ struct Over;
 
 impl Stream {
     async fn run(mut self, start: Start, missing: Vec<Missing>) {
-        let drain = self.api.drain.clone();
+        let drain = self.parts.drain.clone();
         // A server that ends still takes reports, so breakers still trip: until its moment the stream goes on as it is,
         // bookmarks and all.
         let its_moment = async {
@@ -152,8 +153,12 @@ impl Stream {
         missing: Vec<Missing>,
     ) -> Result<std::convert::Infallible, Over> {
         let resumed = start == Start::Resumed;
-        self.send(Event::Started(v1::Started { tick: self.tick(), resumed, epoch: self.api.registry.epoch }))
-            .await?;
+        self.send(Event::Started(v1::Started {
+            tick: self.tick(),
+            resumed,
+            epoch: self.parts.registry.epoch,
+        }))
+        .await?;
         if let Start::Reset { reason } = start {
             self.send(Event::Reset(v1::Reset { reason: reason.into() })).await?;
         }
@@ -196,12 +201,12 @@ impl Stream {
         loop {
             while !self.in_hand.is_empty() {
                 let sender = self.sender.clone();
-                let place = reserve(&sender, self.api.registry.limits.watch_stuck).await?;
+                let place = reserve(&sender, self.parts.registry.limits.watch_stuck).await?;
                 if let Some((name, value)) = self.in_hand.pop_front() {
                     place.send(Ok(v1::WatchResponse { event: Some(self.event(name, value)) }));
                 }
             }
-            match self.api.hub.owed(&self.subscriber) {
+            match self.parts.hub.owed(&self.subscriber) {
                 Owed::Values(values) => self.in_hand.extend(values),
                 Owed::Nothing { position } => return Ok(position),
             }
@@ -230,10 +235,10 @@ impl Stream {
 
     /// The instance is known to each breaker that its stream delivers.
     fn attend(&mut self, name: &BreakerName) {
-        let Some(slot) = self.api.registry.find(name) else { return };
+        let Some(slot) = self.parts.registry.find(name) else { return };
         let is_new = self.attended.get(name).is_none_or(|attended| !Arc::ptr_eq(attended, &slot));
         if is_new {
-            self.api.registry.watch_started(&slot, self.identity.caller());
+            self.parts.registry.watch_started(&slot, self.identity.caller());
             self.attended.insert(name.clone(), slot);
         }
     }
@@ -253,28 +258,28 @@ impl Stream {
     }
 
     async fn send(&self, event: Event) -> Result<(), Over> {
-        let place = reserve(&self.sender, self.api.registry.limits.watch_stuck).await?;
+        let place = reserve(&self.sender, self.parts.registry.limits.watch_stuck).await?;
         place.send(Ok(v1::WatchResponse { event: Some(event) }));
         Ok(())
     }
 
     fn tick(&self) -> u64 {
-        self.api.registry.clock.now().as_millis()
+        self.parts.registry.clock.now().as_millis()
     }
 
     fn token(&self, position: u64) -> prost::bytes::Bytes {
-        self.api.hub.token(&self.subscriber, position).encode().into()
+        self.parts.hub.token(&self.subscriber, position).encode().into()
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.api.hub.unsubscribe(&self.subscriber);
+        self.parts.hub.unsubscribe(&self.subscriber);
         for slot in self.attended.values() {
-            self.api.registry.watch_ended(slot, self.identity.caller());
+            self.parts.registry.watch_ended(slot, self.identity.caller());
         }
-        let (registry, most) = (&self.api.registry, self.api.registry.limits.watch_streams);
-        let is_drain = self.api.drain.has_started();
+        let (registry, most) = (&self.parts.registry, self.parts.registry.limits.watch_streams);
+        let is_drain = self.parts.drain.has_started();
         registry.clients.left(self.identity.caller(), is_drain, most, registry.clock.now());
     }
 }

@@ -2,11 +2,11 @@
 
 use axum::{
     Json,
-    extract::{Path, State},
+    extract::{Path, Query, State},
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use panelboard_core::{BreakerName, Condition, Span, Status};
+use panelboard_core::{BreakerName, Condition, Pattern, Span, Status};
 use panelboard_proto::{convert::duration_from_wire, v1};
 use serde_json::{Value, json};
 
@@ -16,9 +16,24 @@ use crate::{history, registry::After, view};
 /// Breakers on the page. More are told of and found by name.
 const LISTED_MAX: usize = 10_000;
 
-pub(super) async fn list(State(app): State<App>, headers: HeaderMap) -> Response {
-    let registry = &app.pages.registry;
-    let names = registry.names(None);
+/// `?pattern=checkout/*` lists some; without it all.
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Selected {
+    pattern: Option<String>,
+}
+
+pub(super) async fn list(
+    State(app): State<App>,
+    Query(selected): Query<Selected>,
+    headers: HeaderMap,
+) -> Response {
+    let registry = &app.parts.registry;
+    let pattern = match selected.pattern.as_deref().map(Pattern::parse).transpose() {
+        Ok(pattern) => pattern,
+        Err(error) => return (StatusCode::BAD_REQUEST, format!("pattern: {error}\n")).into_response(),
+    };
+    let names = registry.names(pattern.as_ref());
     let total = names.len();
     let look = |name: &BreakerName| Some((name.clone(), registry.look(&registry.find(name)?)));
     let rows: Vec<_> = names.iter().take(LISTED_MAX).filter_map(look).collect();
@@ -27,7 +42,9 @@ pub(super) async fn list(State(app): State<App>, headers: HeaderMap) -> Response
         return Json(json!({ "breakers": breakers, "total": total })).into_response();
     }
     let mut text = String::new();
-    if rows.is_empty() {
+    if rows.is_empty() && pattern.is_some() {
+        text.push_str("no breaker that exists matches the pattern\n");
+    } else if rows.is_empty() {
         text.push_str("no breaker exists yet: the first call to a name that a policy matches makes it\n");
     }
     let width = rows.iter().map(|(name, _)| name.as_str().len()).max().unwrap_or(0);
@@ -41,7 +58,7 @@ pub(super) async fn list(State(app): State<App>, headers: HeaderMap) -> Response
 }
 
 pub(super) async fn one(State(app): State<App>, Path(name): Path<String>, headers: HeaderMap) -> Response {
-    let registry = &app.pages.registry;
+    let registry = &app.parts.registry;
     let name = match BreakerName::parse(&name) {
         Ok(name) => name,
         Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),

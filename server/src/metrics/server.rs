@@ -1,11 +1,11 @@
 //! Metrics of the server as a whole.
 
 use super::{counter, families as f, gauge, label};
-use crate::http::Pages;
+use crate::parts::Parts;
 
 /// Sets them into the recorder in force.
-pub(super) fn show(pages: &Pages) {
-    let Pages { registry, hub, persist, .. } = pages;
+pub(super) fn show(parts: &Parts) {
+    let Parts { registry, hub, persist, .. } = parts;
     gauge(&f::BUILD_INFO, vec![label("version", env!("CARGO_PKG_VERSION"))], 1.0);
     gauge(&f::WATCH_STREAMS, Vec::new(), hub.streams() as f64);
     counter(&f::WATCH_RESYNCS, Vec::new(), hub.resyncs());
