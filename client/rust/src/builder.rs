@@ -57,7 +57,8 @@ impl Builder {
         }
     }
 
-    /// The calling service. Default: the environment's `OTEL_SERVICE_NAME`, else none.
+    /// The calling service, at most 256 bytes without control characters, like each part of the identity. Default:
+    /// the environment's `OTEL_SERVICE_NAME`, else none. What comes from the environment is cut to fit.
     pub fn service(mut self, service: impl Into<String>) -> Self {
         self.given.service = Some(service.into());
         self
@@ -281,8 +282,9 @@ mod tests {
         assert!(
             said(|b| b.policy_for("a b", PolicySpec::default()), &[]).starts_with("\"a b\" is not a name")
         );
-        let long = said(|b| b.service("s".repeat(200)), &[]);
-        assert_eq!(long, "the service has 200 bytes, 128 are allowed: shorten it");
+        let long = said(|b| b.service("s".repeat(300)), &[]);
+        assert_eq!(long, "the service has 300 bytes, 256 are allowed: shorten it");
+        assert!(build(|b| b, &[("POD_NAME", &"p".repeat(300))]).is_ok(), "nobody wrote that for this client");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use panelboard_core::{Instance, Session};
 
 /// The longest part of an identity, in bytes; the server's limit.
-const PART_BYTES_MAX: usize = 128;
+const PART_BYTES_MAX: usize = 256;
 
 /// The service, the instance, and this run of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,23 +24,26 @@ pub(crate) struct Given {
 impl Identity {
     /// What was given, else OTEL_SERVICE_NAME, and POD_NAME else the host's name. Only these names are read.
     ///
+    /// What the environment says is made to fit: nobody wrote it for this client, and it must not stop a start.
+    ///
     /// # Errors
-    /// The part that is too long.
+    /// The part that was given and that the server would not take.
     pub(crate) fn resolve(
         given: Given,
         environment: impl Fn(&str) -> Option<String>,
         host: impl FnOnce() -> Option<String>,
         random: u64,
-    ) -> Result<Self, PartTooLong> {
-        let named = |name: &str| environment(name).filter(|value| !value.is_empty());
+    ) -> Result<Self, PartError> {
+        for (part, value) in
+            [("service", &given.service), ("instance", &given.instance), ("zone", &given.zone)]
+        {
+            value.as_deref().map_or(Ok(()), |value| check(part, value))?;
+        }
+        let named = |name: &str| environment(name).and_then(|value| fitting(&value));
+        let host = || host().and_then(|value| fitting(&value));
         let service = given.service.or_else(|| named("OTEL_SERVICE_NAME")).unwrap_or_default();
         let instance = given.instance.or_else(|| named("POD_NAME")).or_else(host).unwrap_or_default();
         let zone = given.zone.unwrap_or_default();
-        for (part, value) in [("service", &service), ("instance", &instance), ("zone", &zone)] {
-            if value.len() > PART_BYTES_MAX {
-                return Err(PartTooLong { part, bytes: value.len() });
-            }
-        }
         Ok(Self {
             instance: Instance::new(&service, &instance),
             session: Session(format!("{random:016x}").into()),
@@ -49,12 +52,36 @@ impl Identity {
     }
 }
 
-/// A part of the identity is longer than the server takes.
+/// A part of the identity is none that the server takes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the {part} has {bytes} bytes, {PART_BYTES_MAX} are allowed: shorten it")]
-pub(crate) struct PartTooLong {
-    part: &'static str,
-    bytes: usize,
+pub(crate) enum PartError {
+    #[error("the {part} has {bytes} bytes, {PART_BYTES_MAX} are allowed: shorten it")]
+    TooLong { part: &'static str, bytes: usize },
+    #[error("the {part} holds the control character {control:?}: remove it")]
+    Control { part: &'static str, control: char },
+}
+
+fn check(part: &'static str, value: &str) -> Result<(), PartError> {
+    if value.len() > PART_BYTES_MAX {
+        return Err(PartError::TooLong { part, bytes: value.len() });
+    }
+    match value.chars().find(|c| c.is_control()) {
+        Some(control) => Err(PartError::Control { part, control }),
+        None => Ok(()),
+    }
+}
+
+/// As much of a value as the server takes: without control characters, cut between two characters. None if nothing
+/// is left.
+fn fitting(value: &str) -> Option<String> {
+    let mut fitting = String::new();
+    for c in value.chars().filter(|c| !c.is_control()) {
+        if fitting.len() + c.len_utf8() > PART_BYTES_MAX {
+            break;
+        }
+        fitting.push(c);
+    }
+    (!fitting.is_empty()).then_some(fitting)
 }
 
 /// The host's name as the kernel or the shell knows it.
@@ -65,7 +92,7 @@ pub(crate) fn host_name() -> Option<String> {
         .or_else(|| std::env::var("COMPUTERNAME").ok())
         .or_else(|| from_file("/etc/hostname"))?;
     let name = name.trim();
-    (!name.is_empty()).then(|| name.chars().take(PART_BYTES_MAX / 4).collect())
+    (!name.is_empty()).then(|| name.to_owned())
 }
 
 #[cfg(test)]
@@ -99,9 +126,30 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_is_too_long_is_named() {
-        let given = Given { zone: Some("z".repeat(129)), ..Given::default() };
-        let error = Identity::resolve(given, |_| None, || None, 1).unwrap_err();
-        assert_eq!(error.to_string(), "the zone has 129 bytes, 128 are allowed: shorten it");
+    fn what_was_given_and_the_server_would_refuse_is_named() {
+        let said = |zone: String| {
+            let given = Given { zone: Some(zone), ..Given::default() };
+            Identity::resolve(given, |_| None, || None, 1).map_err(|error| error.to_string())
+        };
+        assert!(said("z".repeat(256)).is_ok());
+        assert_eq!(said("z".repeat(257)), Err("the zone has 257 bytes, 256 are allowed: shorten it".into()));
+        assert_eq!(said("a\nb".into()), Err("the zone holds the control character '\\n': remove it".into()));
+    }
+
+    #[test]
+    fn what_the_environment_says_is_made_to_fit() {
+        let instance = |pod: &str| resolve(Given::default(), &[("POD_NAME", pod)]).instance;
+        let pod = "p".repeat(200);
+        assert_eq!(instance(&pod), Instance::new("", &pod), "the server takes that");
+        assert_eq!(instance(&"p".repeat(300)), Instance::new("", &"p".repeat(256)));
+        // 255 bytes are whole characters, the next one has three.
+        assert_eq!(instance(&"\u{20ac}".repeat(100)), Instance::new("", &"\u{20ac}".repeat(85)));
+        assert_eq!(instance("pod\t-1\n"), Instance::new("", "pod-1"));
+        assert_eq!(instance("\n"), Instance::new("", "host-7"), "nothing is left of it");
+        let host = || Some(format!("h\u{7}{}", "o".repeat(300)));
+        let named_by_host = Identity::resolve(Given::default(), |_| None, host, 1).unwrap();
+        assert_eq!(named_by_host.instance, Instance::new("", &format!("h{}", "o".repeat(255))));
+        let service = resolve(Given::default(), &[("OTEL_SERVICE_NAME", &"s".repeat(300))]).instance;
+        assert_eq!(service, Instance::new(&"s".repeat(256), "host-7"));
     }
 }
