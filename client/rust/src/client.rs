@@ -167,7 +167,7 @@ impl fmt::Debug for Client {
 #[non_exhaustive]
 pub enum NotReady {
     /// The server did not vouch for a breaker in time.
-    #[error("breaker {breaker:?} and {others} more are not FRESH after {}: {last_error}", crate::wire::shown(*waited))]
+    #[error("breaker {breaker:?}{} not FRESH after {}: {last_error}", and_more(*others), crate::wire::shown(*waited))]
     TimedOut {
         /// One of the breakers.
         breaker: String,
@@ -191,6 +191,25 @@ pub enum NotReady {
     Ended,
 }
 
+fn and_more(others: usize) -> String {
+    if others == 0 { " is".into() } else { format!(" and {others} more are") }
+}
+
 fn hint(nearest: &str) -> String {
     if nearest.is_empty() { String::new() } else { format!("; the nearest one that exists is {nearest:?}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_is_not_ready_is_not_one_and_none_more() {
+        let said = |others| {
+            let (waited, last_error) = (Duration::from_secs(2), "refused".into());
+            NotReady::TimedOut { breaker: "a".into(), others, waited, last_error }.to_string()
+        };
+        assert_eq!(said(0), "breaker \"a\" is not FRESH after 2 s: refused");
+        assert_eq!(said(2), "breaker \"a\" and 2 more are not FRESH after 2 s: refused");
+    }
 }

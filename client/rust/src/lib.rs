@@ -51,6 +51,21 @@
 //! `PANELBOARD_MODE=shadow` in the environment lets everything pass and only counts what would have been rejected;
 //! `off` does nothing at all. See [`Mode`].
 //!
+//! # Logs
+//!
+//! The client logs through [`tracing`](https://docs.rs/tracing), and only there. In an application without a subscriber
+//! all of this is silent, a typing error in a breaker's name and going LOCAL too: install one, for example
+//! `tracing_subscriber::fmt::init()`, or look at [`Client::ready`], [`Client::try_breaker`] and [`Breaker::freshness`].
+//!
+//! | level | what |
+//! |---|---|
+//! | ERROR | a text given to [`Client::breaker`] is not a name: that handle admits everything |
+//! | WARN | the server is away, so that breakers are LOCAL, once until it is back; the server has no policy for a breaker's name, which then stays LOCAL; a policy that is not usable; a refusal that repeating does not better, once; too many breakers |
+//! | INFO | the server answers: breakers are FRESH again |
+//! | DEBUG | each connection that failed or broke; each call that `shadow` let pass; a policy that could not be cached |
+//!
+//! No call that passes logs anything, and no rejection does: a [`Rejected`] says it all in one sentence.
+//!
 //! # Cancel safety
 //!
 //! Every future of this crate may be dropped at any time. A call that is dropped, or that panics, is *abandoned*: it
