@@ -19,6 +19,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::{
     cache::Cache,
+    cell::Cell,
     dice::Dice,
     identity::Identity,
     limits::{MESSAGE_BYTES_MAX, RECONNECT_MIN, SHUTDOWN_TIMEOUT},
@@ -214,7 +215,7 @@ impl Drop for Agent {
         let left = self.post.close();
         for slot in self.slots.iter().chain(&left.made).chain(&left.due) {
             slot.dismiss();
-            slot.update(|cell, now| cell.lost(now));
+            slot.update(Cell::ended);
         }
         self.streams.abort();
     }

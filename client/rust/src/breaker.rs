@@ -124,6 +124,7 @@ impl Breaker {
                 freshness: Freshness::Local,
                 explanation: "this handle admits everything and records nothing".into(),
                 ends_in: None,
+                admitted_in: None,
                 generation: None,
                 policy: "".into(),
                 policy_revision: 0,

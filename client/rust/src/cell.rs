@@ -22,7 +22,7 @@ use crate::{
     fact::{Ended, Said},
     limits::{DEFAULT_TTL, HEARD_WITHIN, TTL_MAX},
     local::{Local, Role},
-    rejected::Reason,
+    rejected::{NoProbe, Reason},
     state::{Freshness, State},
     tally::Tally,
     word::Door,
@@ -118,6 +118,8 @@ pub(crate) struct Refusal {
     pub(crate) retry_after: Option<Duration>,
     pub(crate) freshness: Freshness,
     pub(crate) explanation: Arc<str>,
+    /// What `ProbesTaken` means this time.
+    pub(crate) no_probe: NoProbe,
     /// A probe is or will be asked for: the answer may be there soon after this.
     pub(crate) asked_at: Option<Timestamp>,
 }
@@ -347,6 +349,13 @@ impl Cell {
         self.turn(now);
     }
 
+    /// The client has ended: nothing will be heard any more, and the local breaker goes on alone.
+    pub(crate) fn ended(&mut self, now: Timestamp) {
+        self.online = false;
+        self.vouch = Vouch::Never;
+        self.turn(now);
+    }
+
     /// The server cannot vouch for this breaker.
     pub(crate) fn unavailable(&mut self, now: Timestamp) {
         if let Vouch::Held { cut, .. } = &mut self.vouch {
@@ -490,11 +499,14 @@ impl Cell {
             (Freshness::Fresh, Some(known)) => known.deadline,
             _ => self.local.status(now).deadline,
         };
+        let state = State::from(self.condition());
+        let turn = self.recovering_until().filter(|turn| state.is_closed() && now < *turn);
         crate::state::Status {
-            state: self.condition().into(),
+            state,
             freshness: self.freshness,
             explanation: self.explanation(now),
             ends_in: ends.map(|end| end.since(now)),
+            admitted_in: turn.map(|turn| turn.since(now)),
             generation: self.known.as_ref().map(|known| known.generation),
             policy: self.policy.name().into(),
             policy_revision: self.policy.revision(),

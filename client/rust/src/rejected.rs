@@ -12,7 +12,7 @@ use crate::state::Freshness;
 pub enum Reason {
     /// The breaker is OPEN.
     Open,
-    /// The breaker is HALF_OPEN, and no probe is at hand for this call.
+    /// The breaker is HALF_OPEN, and no probe is at hand for this call: all are out, or one is being asked for.
     ProbesTaken,
     /// An operator forced it open.
     ForcedOpen,
@@ -37,14 +37,36 @@ impl Reason {
         }
     }
 
-    const fn phrase(self) -> &'static str {
+    const fn phrase(self, no_probe: NoProbe) -> &'static str {
         match self {
             Self::Open => "OPEN",
-            Self::ProbesTaken => "HALF_OPEN, its probes are taken",
+            Self::ProbesTaken => no_probe.phrase(),
             Self::ForcedOpen => "FORCED_OPEN",
             Self::Quarantined => "closed to this instance (QUARANTINED)",
             Self::Recovering => "RECOVERING, this instance is admitted later",
             Self::Disconnected => "cut off (DISCONNECTED)",
+        }
+    }
+}
+
+/// Where the asking stands for a call that found no probe.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum NoProbe {
+    /// All of them are out with calls.
+    #[default]
+    Taken,
+    /// The client asks for one in the background.
+    AskedFor,
+    /// The last ask had none, and it is too early for another.
+    NotYet,
+}
+
+impl NoProbe {
+    const fn phrase(self) -> &'static str {
+        match self {
+            Self::Taken => "HALF_OPEN, its probes are taken",
+            Self::AskedFor => "HALF_OPEN, a probe is being asked for",
+            Self::NotYet => "HALF_OPEN, no probe is to be had yet",
         }
     }
 }
@@ -64,6 +86,8 @@ pub struct Rejected {
     pub(crate) retry_after: Option<Duration>,
     pub(crate) freshness: Freshness,
     pub(crate) explanation: Arc<str>,
+    /// Tells apart what [`Reason::ProbesTaken`] has in one.
+    pub(crate) no_probe: NoProbe,
 }
 
 impl Rejected {
@@ -96,7 +120,7 @@ impl Rejected {
 impl fmt::Display for Rejected {
     /// `circuit breaker "checkout/shipping-quote" is OPEN (failure rate 62.5 % >= 50 %), retry in 4.2 s [FRESH]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "circuit breaker {:?} is {}", &*self.breaker, self.reason.phrase())?;
+        write!(f, "circuit breaker {:?} is {}", &*self.breaker, self.reason.phrase(self.no_probe))?;
         if !self.explanation.is_empty() {
             write!(f, " ({})", self.explanation)?;
         }
@@ -113,25 +137,43 @@ impl std::error::Error for Rejected {}
 mod tests {
     use super::*;
 
+    fn rejected(reason: Reason, explanation: &str, millis: Option<u64>) -> Rejected {
+        Rejected {
+            breaker: "checkout/shipping-quote".into(),
+            reason,
+            retry_after: millis.map(Duration::from_millis),
+            freshness: Freshness::Fresh,
+            explanation: explanation.into(),
+            no_probe: NoProbe::Taken,
+        }
+    }
+
+    #[test]
+    fn probes_are_called_taken_only_if_they_are() {
+        let said =
+            |no_probe| Rejected { no_probe, ..rejected(Reason::ProbesTaken, "", Some(100)) }.to_string();
+        for (no_probe, phrase) in [
+            (NoProbe::Taken, "its probes are taken"),
+            (NoProbe::AskedFor, "a probe is being asked for"),
+            (NoProbe::NotYet, "no probe is to be had yet"),
+        ] {
+            let expected = format!(
+                "circuit breaker \"checkout/shipping-quote\" is HALF_OPEN, {phrase}, retry in 100 ms [FRESH]"
+            );
+            assert_eq!(said(no_probe), expected);
+        }
+    }
+
     #[test]
     fn a_rejection_says_why_until_when_and_how_it_is_known() {
-        let rejected = |reason, explanation: &str, millis: Option<u64>| {
-            let rejected = Rejected {
-                breaker: "checkout/shipping-quote".into(),
-                reason,
-                retry_after: millis.map(Duration::from_millis),
-                freshness: Freshness::Fresh,
-                explanation: explanation.into(),
-            };
-            rejected.to_string()
-        };
+        let said = |reason, explanation, millis| rejected(reason, explanation, millis).to_string();
         assert_eq!(
-            rejected(Reason::Open, "failure rate 62.5 % >= 50 %", Some(4_260)),
+            said(Reason::Open, "failure rate 62.5 % >= 50 %", Some(4_260)),
             "circuit breaker \"checkout/shipping-quote\" is OPEN (failure rate 62.5 % >= 50 %), \
              retry in 4.2 s [FRESH]"
         );
         assert_eq!(
-            rejected(Reason::ForcedOpen, "", None),
+            said(Reason::ForcedOpen, "", None),
             "circuit breaker \"checkout/shipping-quote\" is FORCED_OPEN [FRESH]"
         );
     }

@@ -168,6 +168,7 @@ impl Slot {
             retry_after: refusal.retry_after,
             freshness: refusal.freshness,
             explanation: refusal.explanation,
+            no_probe: refusal.no_probe,
         }
     }
 }

@@ -28,7 +28,7 @@ impl fmt::Display for Freshness {
 /// The state of a breaker, or the override above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// Admitting.
+    /// Admitting; but for an instance whose turn after closing has not come yet, or that alone is kept out.
     Closed,
     /// Rejecting.
     Open,
@@ -43,7 +43,10 @@ pub enum State {
 }
 
 impl State {
-    /// Whether calls pass: CLOSED, DISABLED or METRICS_ONLY.
+    /// Whether it is CLOSED, DISABLED or METRICS_ONLY, so that nothing is known against the dependency.
+    ///
+    /// Not whether a call passes: just after it closed, a breaker admits one instance after the other, and one that
+    /// keeps this instance alone out is CLOSED as well. Only a permit says that a call may be made.
     pub const fn is_closed(self) -> bool {
         matches!(self, Self::Closed | Self::Disabled | Self::MetricsOnly)
     }
@@ -87,6 +90,9 @@ pub struct Status {
     pub explanation: Arc<str>,
     /// When the state ends by itself, from now.
     pub ends_in: Option<Duration>,
+    /// Set while the breaker is CLOSED again and this instance's turn has not come: when it does, from now. Until
+    /// then calls are rejected as [`Reason::Recovering`](crate::Reason::Recovering).
+    pub admitted_in: Option<Duration>,
     /// The server's stretch; none: the server never told of this breaker.
     pub generation: Option<Generation>,
     /// The policy in force here.
@@ -100,6 +106,9 @@ pub struct Status {
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.state)?;
+        if let Some(span) = self.admitted_in {
+            write!(f, ", recovering: this instance is admitted in {}", panelboard_core::Span(span))?;
+        }
         if !self.explanation.is_empty() {
             write!(f, " ({})", self.explanation)?;
         }
@@ -107,5 +116,29 @@ impl fmt::Display for Status {
             write!(f, ", for another {}", panelboard_core::Span(span))?;
         }
         write!(f, " [{}]", self.freshness)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_says_when_closed_does_not_mean_that_calls_pass() {
+        let status = Status {
+            state: State::Closed,
+            freshness: Freshness::Fresh,
+            explanation: "2 of 2 probes succeeded".into(),
+            ends_in: None,
+            admitted_in: Some(Duration::from_millis(1_124)),
+            generation: None,
+            policy: "quick".into(),
+            policy_revision: 1,
+            active_instances: 2,
+        };
+        let told = "CLOSED, recovering: this instance is admitted in 1.1 s (2 of 2 probes succeeded) [FRESH]";
+        assert_eq!(status.to_string(), told);
+        let admitted = Status { admitted_in: None, ..status };
+        assert_eq!(admitted.to_string(), "CLOSED (2 of 2 probes succeeded) [FRESH]");
     }
 }

@@ -8,7 +8,11 @@ use panelboard_core::{
 };
 
 use super::{Cell, Quarantine, Refusal, Ticket, is_disabled, probes::Lessor};
-use crate::{limits::ASK_WITHIN_AFTER_OPEN, rejected::Reason, state::Freshness};
+use crate::{
+    limits::{ASK_AGAIN_MIN, ASK_WITHIN_AFTER_OPEN},
+    rejected::{NoProbe, Reason},
+    state::Freshness,
+};
 
 impl Cell {
     pub(super) fn admit_fresh(&mut self, now: Timestamp) -> Result<Ticket, Refusal> {
@@ -55,12 +59,16 @@ impl Cell {
         // Nobody asks for what the server says is not there, or said it would not give yet.
         let held_back = self.probes.held_back_until(now);
         if admission == Admission::Reject || held_back.is_some() {
-            return Err(self.refusal(Reason::ProbesTaken, held_back, "".into(), now));
+            let no_probe = if admission == Admission::Reject { NoProbe::Taken } else { NoProbe::NotYet };
+            let refusal = self.refusal(Reason::ProbesTaken, held_back, "".into(), now);
+            return Err(Refusal { no_probe, ..refusal });
         }
         let dice = &mut self.dice;
         let at = self.probes.want(|| dice.up_to(ask_within), now);
-        let refusal = self.refusal(Reason::ProbesTaken, Some(at), "".into(), now);
-        Err(Refusal { asked_at: Some(at), ..refusal })
+        // The answer takes its time: whoever sleeps until then must not come back at once, again and again.
+        let until = at.max(now.plus(ASK_AGAIN_MIN));
+        let refusal = self.refusal(Reason::ProbesTaken, Some(until), "".into(), now);
+        Err(Refusal { asked_at: Some(at), no_probe: NoProbe::AskedFor, ..refusal })
     }
 
     pub(super) fn admit_local(&mut self, now: Timestamp) -> Result<Ticket, Refusal> {
@@ -127,7 +135,8 @@ impl Cell {
         now: Timestamp,
     ) -> Refusal {
         let retry_after = until.map(|until| until.since(now));
-        Refusal { reason, retry_after, freshness: self.freshness, explanation, asked_at: None }
+        let (freshness, no_probe) = (self.freshness, NoProbe::default());
+        Refusal { reason, retry_after, freshness, explanation, no_probe, asked_at: None }
     }
 
     /// This instance's turn after the breaker closed.

@@ -271,10 +271,12 @@ fn after_closing_this_instance_waits_for_its_turn() {
     let refusal = cell.admit(at(0)).unwrap_err();
     let turn = admitted_after(&Instance::new("checkout", "pod-1"), closed(11).generation, 300 * SECOND);
     assert_eq!((refusal.reason, refusal.retry_after), (Reason::Recovering, Some(turn)));
+    assert_eq!(cell.status(at(0)).admitted_in, Some(turn));
     let turn = u64::try_from(turn.as_millis()).unwrap();
     cell.vouched(Some(60 * SECOND), at(turn - 1));
     assert_eq!(reason(&mut cell, turn - 1), Some(Reason::Recovering));
     assert_eq!(reason(&mut cell, turn), None, "the hinted time is inclusive");
+    assert_eq!(cell.status(at(turn)).admitted_in, None);
 }
 
 // The word.
@@ -502,6 +504,24 @@ fn a_probe_that_comes_too_late_goes_back_at_once() {
 }
 
 #[test]
+fn whoever_sleeps_as_long_as_it_was_told_does_not_spin() {
+    let mut cell = told(half_open(12), 0);
+    let wanted = |cell: &mut Cell, now| {
+        let refusal = cell.admit(at(now)).unwrap_err();
+        assert_eq!((refusal.reason, refusal.no_probe), (Reason::ProbesTaken, NoProbe::AskedFor));
+        refusal.retry_after
+    };
+    let least = Some(Duration::from_millis(100));
+    assert_eq!(wanted(&mut cell, 10), least);
+    assert!(cell.step(at(10), true).ask);
+    assert_eq!(wanted(&mut cell, 50), least, "the answer is on its way");
+    cell.refused(Some(3 * SECOND), at(60));
+    assert_eq!(cell.admit(at(61)).unwrap_err().no_probe, NoProbe::NotYet);
+    let mut taken = told(known(Admission::Reject, StateKind::HalfOpen, 12), 0);
+    assert_eq!(taken.admit(at(10)).unwrap_err().no_probe, NoProbe::Taken);
+}
+
+#[test]
 fn the_ask_is_spread_over_what_the_server_says() {
     let mut cell = told(Known { ask_within: 5 * SECOND, ..half_open(12) }, 0);
     let first = cell.admit(at(10)).unwrap_err().asked_at.unwrap();
@@ -576,6 +596,23 @@ fn the_local_breaker_goes_on_with_what_was_tallied_while_fresh() {
     let refusal = cell.admit(at(401)).unwrap_err();
     assert_eq!((refusal.reason, refusal.freshness), (Reason::Open, Freshness::Stale));
     assert!(refusal.explanation.starts_with("failure rate 100 % >= 50 % (20 of 20 in 10 s)"));
+}
+
+#[test]
+fn a_client_that_ended_is_local_at_once_and_goes_on_from_what_it_knew() {
+    let mut cell = told(closed(11), 0);
+    fail(&mut cell, 9, 100);
+    cell.ended(at(200));
+    assert_eq!((cell.freshness(), reason(&mut cell, 201)), (Freshness::Local, None));
+    fail(&mut cell, 1, 300);
+    assert_eq!(reason(&mut cell, 301), Some(Reason::Open), "one instance's share of what it tallied");
+
+    let mut cell = told(open(12, 5_000), 0);
+    cell.lost(at(100));
+    cell.ended(at(200));
+    let refusal = cell.admit(at(300)).unwrap_err();
+    assert_eq!((refusal.reason, refusal.freshness), (Reason::Open, Freshness::Local));
+    assert!(cell.admit(at(6_000)).unwrap().probe.is_some());
 }
 
 #[test]

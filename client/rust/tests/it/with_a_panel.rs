@@ -96,7 +96,11 @@ async fn trying_fetches_a_probe_in_the_background() {
     is(&here, State::Open).await;
     panel.clock.advance(Duration::from_secs(5));
     is(&here, State::HalfOpen).await;
-    assert_eq!(here.try_acquire().unwrap_err().reason(), Reason::ProbesTaken);
+    let rejected = here.try_acquire().unwrap_err();
+    assert_eq!(rejected.reason(), Reason::ProbesTaken);
+    assert!(rejected.retry_after() >= Some(Duration::from_millis(100)), "whoever sleeps it does not spin");
+    let said = rejected.to_string();
+    assert!(said.contains("is HALF_OPEN, a probe is being asked for, retry in "), "{said}");
     let mut permit = None;
     eventually("a probe", || {
         permit = here.try_acquire().ok();
@@ -183,6 +187,9 @@ async fn the_last_flush_loses_nothing() {
     soon("the end", client.shutdown()).await;
     let seen = panel.look(NAME).await;
     assert_eq!((seen.readings[0].calls, seen.readings[0].matched), (1_001, 1), "{}", seen.progress);
+    assert_eq!(here.freshness(), Freshness::Local);
+    assert_eq!(client.breaker("quick/late").freshness(), Freshness::Local);
+    assert_eq!(call(&here, Ok(1)).await, Ok(1));
     soon("a second end", client.shutdown()).await;
     assert_eq!(client.ready(BOUND).await, Err(NotReady::Ended));
 }
