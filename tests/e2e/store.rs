@@ -58,8 +58,7 @@ impl Store for Moody {
         let fault = || Fault::Unavailable { reason: "a test wants it so".into() };
         let mood = self.mood.lock().unwrap();
         // For ever is longer than any test waits.
-        let (mood, _) =
-            self.changed.wait_timeout_while(mood, 2 * WITHIN, |mood| *mood == STUCK).unwrap();
+        let (mood, _) = self.changed.wait_timeout_while(mood, 2 * WITHIN, |mood| *mood == STUCK).unwrap();
         let now = *mood;
         drop(mood);
         match now {
