@@ -20,7 +20,9 @@ pub(crate) fn record(
     let lasting = incidents.back().filter(|incident| incident.closed.is_none()).is_some();
     let opens = transition.to.state == StateKind::Open;
     let closes = transition.to.state == StateKind::Closed;
-    if opens && !lasting {
+    // One that was never closed was of a breaker that went idle half open: what trips now is another story.
+    let begins = !lasting || transition.from.state == StateKind::Closed;
+    if opens && begins {
         incidents.push_back(Arc::new(v1::Incident { opened: Some(wire.clone()), ..v1::Incident::default() }));
     } else if let Some(incident) = incidents.back_mut().filter(|_| lasting) {
         let incident = Arc::make_mut(incident);
@@ -46,14 +48,16 @@ pub(crate) fn record(
 
 /// Drops the incidents that ended longer ago than they are kept.
 pub(crate) fn prune(incidents: &mut VecDeque<Arc<v1::Incident>>, now_unix_ms: u64, limits: &Limits) {
-    let kept_ms = u64::try_from(limits.incident_age.as_millis()).unwrap_or(u64::MAX);
-    let is_old = |incident: &v1::Incident| {
-        let ended = incident.closed.as_ref().and_then(|closed| closed.time.as_ref());
-        ended.is_some_and(|time| wall_from_wire(time).saturating_add(kept_ms) <= now_unix_ms)
-    };
-    while incidents.front().is_some_and(|incident| is_old(incident)) {
+    while incidents.front().is_some_and(|incident| is_old(incident, now_unix_ms, limits)) {
         incidents.pop_front();
     }
+}
+
+/// Whether an incident ended longer ago than it is kept. One that lasts is not old.
+pub(crate) fn is_old(incident: &v1::Incident, now_unix_ms: u64, limits: &Limits) -> bool {
+    let kept_ms = u64::try_from(limits.incident_age.as_millis()).unwrap_or(u64::MAX);
+    let ended = incident.closed.as_ref().and_then(|closed| closed.time.as_ref());
+    ended.is_some_and(|time| wall_from_wire(time).saturating_add(kept_ms) <= now_unix_ms)
 }
 
 /// When an incident began: with the breaker's name its key in the store.

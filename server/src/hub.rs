@@ -144,7 +144,7 @@ impl Hub {
                     let wire = status_to_wire(change.name.as_str(), status, last, false, Times::Ticks);
                     Value::Live { status: Arc::new(wire), policy: Arc::clone(&status.policy) }
                 }
-                What::Deleted { version } => Value::Deleted { version: *version },
+                What::Deleted { version, .. } => Value::Deleted { version: *version },
             };
             state.set(change, value, self.tombstones_max);
         }

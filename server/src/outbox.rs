@@ -41,6 +41,8 @@ pub(crate) enum What {
     Deleted {
         /// The revision of its deletion.
         version: panelboard_core::Version,
+        /// Whether its incidents are kept for when it comes back: it was only idle.
+        keeps_history: bool,
     },
 }
 

@@ -95,6 +95,7 @@ impl Persist {
     /// [`Fault`] if it cannot be read. A record that cannot be decoded is left alone and logged.
     pub(crate) async fn open(store: Handle, limits: Limits, clock: Clock) -> Result<(Self, Loaded), Fault> {
         let mut stored = Stored::default();
+        let mut pending = Pending::default();
         let mut loaded = Loaded::default();
         for record in store.scan_all(BREAKER).await? {
             stored.versions.insert(record.key.clone(), record.version);
@@ -107,7 +108,10 @@ impl Persist {
         for record in store.scan_all(INCIDENT).await? {
             stored.versions.insert(record.key.clone(), record.version);
             let Some(value) = decode::<v1::Incident>(&record) else { continue };
-            if let Some((name, opened)) = incident_of(&record.key) {
+            if history::is_old(&value, clock.unix_ms(), &limits) {
+                // Nothing else would come by here for a breaker that is not used again.
+                pending.writes.insert(record.key, None);
+            } else if let Some((name, opened)) = incident_of(&record.key) {
                 stored.incidents.entry(name.clone()).or_default().insert(opened);
                 loaded.breakers.entry(name).or_default().incidents.push_back(Arc::new(value));
             }
@@ -123,7 +127,7 @@ impl Persist {
             store,
             limits,
             clock,
-            pending: Mutex::default(),
+            pending: Mutex::new(pending),
             wake: Notify::new(),
             durable,
             commits: Mutex::default(),
@@ -333,9 +337,12 @@ impl Pending {
                     }
                 }
             }
-            What::Deleted { .. } => {
+            What::Deleted { keeps_history, .. } => {
                 if let Ok(key) = Key::new(format!("{BREAKER}{}", change.name)) {
                     self.writes.insert(key, None);
+                }
+                if *keeps_history {
+                    return;
                 }
                 // Those that were never written need not be.
                 for opened in self.incidents.remove(&change.name).unwrap_or_default() {

@@ -8,7 +8,7 @@ mod restore;
 mod tests;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     sync::{
         Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
@@ -456,7 +456,7 @@ impl Registry {
         *self.policies.write().unwrap_or_else(PoisonError::into_inner) = policies.clone();
         for slot in self.all() {
             let Some(policy) = policies.resolve(&slot.name) else {
-                self.delete(&slot, |_| true);
+                self.delete(&slot, Deletion::Forgotten, |_| true);
                 continue;
             };
             let mut cell = slot.lock();
@@ -484,7 +484,7 @@ impl Registry {
                 continue;
             }
             let age = self.limits.idle_breaker_age;
-            self.delete(&slot, |cell| {
+            self.delete(&slot, Deletion::Idle, |cell| {
                 let Condition { state, over } = cell.breaker.condition();
                 let rests = over.is_none() && matches!(state, StateKind::Closed | StateKind::HalfOpen);
                 rests && now >= cell.last_used.plus(age)
@@ -505,8 +505,12 @@ impl Registry {
     /// before anybody calls.
     fn make_stored(&self) {
         let policies = self.policies.read().unwrap_or_else(PoisonError::into_inner);
-        let mut names: Vec<_> =
-            self.dormant.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
+        let mut names: Vec<_> = {
+            let dormant = self.dormant.lock().unwrap_or_else(PoisonError::into_inner);
+            // Of one that was idle only incidents are left: it is made when it is used again.
+            let stored = dormant.iter().filter(|(_, dormant)| dormant.record.is_some());
+            stored.map(|(name, _)| name.clone()).collect()
+        };
         names.sort();
         for name in names.iter().take(self.limits.breakers) {
             if let Some(policy) = policies.resolve(name) {
@@ -573,8 +577,17 @@ impl Registry {
         (cell, restored.transition)
     }
 
+    /// Keeps the incidents of a breaker that was idle for when it is used again. Past the limit they are in the store
+    /// only, and back after a restart.
+    fn remember(&self, name: &BreakerName, incidents: VecDeque<Arc<v1::Incident>>) {
+        let mut dormant = self.dormant.lock().unwrap_or_else(PoisonError::into_inner);
+        if dormant.len() < self.limits.breakers {
+            dormant.insert(name.clone(), Dormant { record: None, incidents });
+        }
+    }
+
     /// Deletes a breaker, if it is so when it is locked.
-    fn delete(&self, slot: &Arc<Slot>, is_so: impl FnOnce(&Cell) -> bool) {
+    fn delete(&self, slot: &Arc<Slot>, deletion: Deletion, is_so: impl FnOnce(&Cell) -> bool) {
         // Marked, told and out of the map in one step: whoever looks it up later makes a new one, and that is told later.
         self.slots.remove_if(&slot.name, |name, held| {
             let mut cell = held.lock();
@@ -582,11 +595,24 @@ impl Registry {
                 return false;
             }
             cell.deleted = true;
+            let keeps_history = deletion == Deletion::Idle;
+            if keeps_history && !cell.incidents.is_empty() {
+                self.remember(name, std::mem::take(&mut cell.incidents));
+            }
             let version = Version { epoch: self.epoch, revision: self.outbox.next_revision() };
-            self.outbox.post(name.clone(), What::Deleted { version });
+            self.outbox.post(name.clone(), What::Deleted { version, keeps_history });
             true
         });
     }
+}
+
+/// Why a breaker is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deletion {
+    /// Nobody used it for long: its incidents stay for when somebody does.
+    Idle,
+    /// No policy matches it any more: nothing of it stays.
+    Forgotten,
 }
 
 fn after(cell: &Cell, now: Timestamp) -> After {

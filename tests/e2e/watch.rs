@@ -414,3 +414,19 @@ async fn an_idle_breaker_of_a_pattern_expires_unless_a_watch_names_it() {
         world.clock.advance(Duration::from_secs(3_600));
     }
 }
+
+#[tokio::test]
+async fn what_happened_to_an_idle_breaker_is_still_known_when_it_is_used_again() {
+    let mut world = World::start().await;
+    world.trip("t/idle").await;
+    // Its wait is over, nobody probes, and at last it is forgotten.
+    while world.try_look("t/idle").await.is_ok() {
+        world.clock.advance(Duration::from_secs(3_600));
+    }
+    assert_eq!(world.acquire("t/idle").await.status.unwrap().state(), v1::State::Closed);
+    world.trip("t/idle").await;
+    let request = v1::ListTransitionsRequest { breaker: "t/idle".into(), ..Default::default() };
+    let incidents = world.service.list_transitions(request).await.unwrap().into_inner().incidents;
+    let reopenings: Vec<_> = incidents.iter().map(|incident| incident.reopenings).collect();
+    assert_eq!(reopenings, [0, 0], "{incidents:?}");
+}

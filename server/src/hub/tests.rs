@@ -39,7 +39,8 @@ impl World {
     }
 
     fn delete(&mut self, name: &str) {
-        self.post(name, |revision| What::Deleted { version: CoreVersion { epoch: 7, revision } });
+        let version = |revision| CoreVersion { epoch: 7, revision };
+        self.post(name, |revision| What::Deleted { version: version(revision), keeps_history: false });
     }
 
     fn subscribe(&self, selected: &str, resume: &[u8]) -> (Arc<Subscriber>, Start) {

@@ -180,7 +180,7 @@ fn what_is_told_of_a_name_is_in_the_order_in_which_it_happened() {
                     exists = true;
                     status.version
                 }
-                What::Deleted { version } => {
+                What::Deleted { version, .. } => {
                     assert!(exists, "{name}: deleted while it does not exist");
                     exists = false;
                     deletions += 1;
