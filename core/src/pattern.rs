@@ -135,10 +135,11 @@ impl fmt::Display for Pattern {
 /// Walks the parts once over the set of places where a match can stand, so its time is parts x length.
 fn matches(parts: &[Part], name: &str) -> bool {
     let name = name.as_bytes();
-    let mut reached = vec![false; name.len() + 1];
+    // On the stack: a watch of patterns compares each with every breaker there is.
+    let mut reached = [false; NAME_BYTES_MAX + 1];
     reached[0] = true;
     for part in parts {
-        let mut next = vec![false; name.len() + 1];
+        let mut next = [false; NAME_BYTES_MAX + 1];
         match part {
             Part::Literal(literal) => {
                 for at in (0..=name.len()).filter(|&at| reached[at]) {

@@ -50,6 +50,8 @@ limits! {
     entries_per_report: usize = 1_000, 1..=100_000;
     /// Breakers and patterns one Watch may name.
     names_per_watch: usize = 1_000, 1..=100_000;
+    /// Different patterns among them. Each costs a comparison with every breaker there is, and with every change.
+    patterns_per_watch: usize = 32, 1..=1_000;
     /// Breakers on one page of ListBreakers, and transitions on one page of ListTransitions.
     page_size: usize = 1_000, 1..=10_000;
     /// Bytes of each word by which a client introduces itself: service, instance, session, zone, version.

@@ -219,6 +219,11 @@ async fn past_a_limit_there_is_an_error_that_names_it() {
     let request = v1::WatchRequest { breakers: vec!["t/a".into(); 1_001], ..Default::default() };
     exhausted(&world.service.watch(request).await.unwrap_err(), "TOO_MANY_NAMES", "limits.names_per_watch");
 
+    let breakers = (0..33).map(|n| format!("t/*{n}")).collect();
+    let request = v1::WatchRequest { breakers, ..Default::default() };
+    let error = world.service.watch(request).await.unwrap_err();
+    exhausted(&error, "TOO_MANY_PATTERNS", "limits.patterns_per_watch");
+
     let watchers = [world.watch(&["**"]).await, world.watch(&["**"]).await];
     let request = || v1::WatchRequest { breakers: vec!["t/never".into()], ..Default::default() };
     exhausted(&world.service.watch(request()).await.unwrap_err(), "TOO_MANY_STREAMS", "limits.watch_streams");

@@ -17,6 +17,7 @@ pub(super) mod reason {
     pub(in crate::grpc) const TOO_MANY_BREAKERS: &str = "TOO_MANY_BREAKERS";
     pub(in crate::grpc) const TOO_MANY_ENTRIES: &str = "TOO_MANY_ENTRIES";
     pub(in crate::grpc) const TOO_MANY_NAMES: &str = "TOO_MANY_NAMES";
+    pub(in crate::grpc) const TOO_MANY_PATTERNS: &str = "TOO_MANY_PATTERNS";
     pub(in crate::grpc) const TOO_MANY_STREAMS: &str = "TOO_MANY_STREAMS";
     pub(in crate::grpc) const DRAINING: &str = "DRAINING";
 }

@@ -67,6 +67,11 @@ pub(super) async fn watch(parts: &Parts, request: v1::WatchRequest) -> Result<Wa
     wrong.into_result()?;
 
     let selection = Selection::new(patterns);
+    if selection.patterns() > limits.patterns_per_watch {
+        let (n, most) = (selection.patterns(), limits.patterns_per_watch);
+        let message = format!("{n} patterns, {most} are allowed: name the breakers, or use wider patterns");
+        return Err(errors::exhausted(reason::TOO_MANY_PATTERNS, "patterns_per_watch", message));
+    }
     let names: Vec<BreakerName> = selection.names().cloned().collect();
     let (subscriber, start) = parts.hub.subscribe(selection, &request.resume)?;
     parts.registry.clients.arrived(identity.caller());

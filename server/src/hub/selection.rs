@@ -41,6 +41,11 @@ impl Selection {
         !self.patterns.is_empty()
     }
 
+    /// How many different patterns it has.
+    pub(crate) fn patterns(&self) -> usize {
+        self.patterns.len()
+    }
+
     /// Whether it selects a name.
     pub(crate) fn matches(&self, name: &BreakerName) -> bool {
         self.names.contains(name) || self.patterns.iter().any(|pattern| pattern.matches(name))
