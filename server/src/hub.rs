@@ -184,15 +184,18 @@ impl Hub {
             // A snapshot leaves out what is gone already.
             None => matches!(entry.value, Value::Live { .. }),
         };
-        if subscriber.selection.has_patterns() {
-            let selected = state.entries.iter().filter(|(name, _)| subscriber.selection.matches(name));
-            selected.filter(|(_, entry)| is_news(entry)).for_each(|(name, _)| subscriber.mark(name));
+        let news: Vec<BreakerName> = if subscriber.selection.has_patterns() {
+            state.entries.iter().filter(|(_, entry)| is_news(entry)).map(|(name, _)| name.clone()).collect()
         } else {
             let is_news = |name: &&BreakerName| state.entries.get(*name).is_some_and(is_news);
-            subscriber.selection.names().filter(is_news).for_each(|name| subscriber.mark(name));
-        }
+            subscriber.selection.names().filter(is_news).cloned().collect()
+        };
         state.add(&subscriber);
         self.open.send_replace(state.subscribers.len());
+        // Patterns are compared after the lock: many over many names must not keep a publisher waiting. What changes
+        // meanwhile is marked by it, for the subscription is open.
+        drop(state);
+        news.iter().filter(|name| subscriber.selection.matches(name)).for_each(|name| subscriber.mark(name));
         Ok((subscriber, start))
     }
 
