@@ -364,6 +364,14 @@ impl Cell {
         self.turn(now);
     }
 
+    /// A stream begins that tells everything, by a server of this epoch. Epochs of one store grow: what is known of a
+    /// later one is of another store.
+    pub(crate) fn began(&mut self, epoch: u64, now: Timestamp) {
+        if self.known.as_ref().is_some_and(|known| known.version.epoch > epoch) {
+            self.reset(now);
+        }
+    }
+
     /// What is known may be of another store: it stays as STALE until the new snapshot is complete.
     pub(crate) fn reset(&mut self, now: Timestamp) {
         self.reset = true;

@@ -168,6 +168,9 @@ impl Stream {
         match message.event {
             Some(Wire::Started(started)) => {
                 *resumed = started.resumed;
+                if !started.resumed {
+                    tell(&self.selection, |cell, now| cell.began(started.epoch, now));
+                }
                 Heard::Nothing
             }
             Some(Wire::Status(status)) => {

@@ -235,6 +235,16 @@ fn after_a_reset_an_older_version_is_news() {
 }
 
 #[test]
+fn a_server_of_an_earlier_epoch_is_another_one_and_believed() {
+    let mut cell = told(open(12, 60_000), 0);
+    cell.began(1, at(10));
+    assert!(!cell.apply(closed(3), Source::Stream, at(20)), "the same epoch: what is older is stale");
+    cell.began(0, at(30));
+    tell(&mut cell, closed(3), 40);
+    assert_eq!(reason(&mut cell, 40), None);
+}
+
+#[test]
 fn an_older_deletion_deletes_nothing() {
     let mut cell = told(open(12, 60_000), 0);
     cell.deleted(Version { epoch: 1, revision: 11 }, at(10));
