@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeMap, sync::atomic::AtomicBool, thread, time::Duration};
 
-use panelboard_core::Instance;
+use panelboard_core::{Caller, Decision, Instance, Reported, StateKind};
+use panelboard_proto::{store, v1};
 
 use super::*;
-use crate::outbox::Posted;
+use crate::outbox::{Event, Posted, What};
 
 const POLICY: &str = "policies:
   - name: test

@@ -1,0 +1,262 @@
+//! Calls on a breaker, and the one way in which a change leaves it: lock, run the rules, post what changed, unlock.
+
+use std::sync::Arc;
+
+use panelboard_core::{
+    BreakerName, Caller, Change, Condition, Decision, Moment, Reason, Reported, StateKind, Status, Timestamp,
+    Transition, Version,
+};
+use panelboard_proto::{
+    convert::{entry_from_wire, transition_to_wire},
+    store, v1,
+};
+
+use super::{Missing, Registry, restore};
+use crate::{
+    history,
+    outbox::{Event, What},
+    slot::{Cell, Counters, Slot},
+};
+
+/// What Acquire came to.
+#[derive(Clone, Debug)]
+pub(crate) enum Acquired {
+    /// A decision.
+    Decided {
+        /// The decision.
+        decision: Decision,
+        /// The breaker after it.
+        after: Box<After>,
+    },
+    /// None yet: the half-open period is not durable, and a probe of it must not be leased before it is.
+    NotDurable {
+        /// The position that has to be durable.
+        position: u64,
+    },
+}
+
+/// A breaker after a call.
+#[derive(Clone, Debug)]
+pub(crate) struct After {
+    /// Its status.
+    pub(crate) status: Status,
+    /// The transition that began its state.
+    pub(crate) last: Option<Arc<v1::Transition>>,
+    /// How far it is from its next state, for people.
+    pub(crate) progress: String,
+    /// When.
+    pub(crate) now: Timestamp,
+}
+
+impl Registry {
+    /// Asks for leave to make one call. `durable` is the position up to which everything is durable; none: do not mind.
+    /// Nothing may be awaited after a decision: a probe may have been taken.
+    ///
+    /// # Errors
+    /// As [`Self::find_or_make`].
+    pub(crate) fn acquire(
+        &self,
+        name: &BreakerName,
+        caller: Caller<'_>,
+        durable: Option<u64>,
+    ) -> Result<Acquired, Missing> {
+        self.with_live(name, |cell, now| {
+            // What time has made due comes first: a half-open period that begins here has its first probe here.
+            self.apply(name, cell, now, |cell, at| ((), cell.breaker.tick(at)));
+            let probes = cell.breaker.condition() == Condition { state: StateKind::HalfOpen, over: None };
+            if probes && durable.is_some_and(|durable| durable < cell.position) {
+                return Acquired::NotDurable { position: cell.position };
+            }
+            let decision = self.apply(name, cell, now, |cell, at| {
+                cell.last_used = now;
+                let (decision, change) = cell.breaker.acquire(caller, at);
+                if let Decision::Rejected(rejection) = &decision {
+                    cell.counters.count_rejection(rejection);
+                }
+                (decision, change)
+            });
+            Acquired::Decided { decision, after: Box::new(after(cell, now)) }
+        })
+    }
+
+    /// Takes in one entry.
+    ///
+    /// # Errors
+    /// As [`Self::find_or_make`].
+    pub(crate) fn report(
+        &self,
+        name: &BreakerName,
+        caller: Caller<'_>,
+        entry: &v1::ReportEntry,
+    ) -> Result<(Reported, After), Missing> {
+        self.with_live(name, |cell, now| {
+            let reported = self.apply(name, cell, now, |cell, at| {
+                cell.last_used = now;
+                let entry = entry_from_wire(entry, cell.breaker.policy());
+                let (reported, change) = cell.breaker.report(caller, &entry, at);
+                cell.counters.count_entry(&entry, reported, self.limits.causes_per_breaker);
+                self.reports.taken(reported);
+                (reported, change)
+            });
+            (reported, after(cell, now))
+        })
+    }
+
+    /// Does what time has made due and looks.
+    pub(crate) fn look(&self, slot: &Arc<Slot>) -> After {
+        let mut cell = slot.lock();
+        let now = self.clock.now();
+        self.apply(&slot.name, &mut cell, now, |cell, at| ((), cell.breaker.tick(at)));
+        after(&cell, now)
+    }
+
+    /// A watch names a breaker: it is made if it can be, and that is a use of it.
+    ///
+    /// # Errors
+    /// As [`Self::find_or_make`].
+    pub(crate) fn name_in_watch(&self, name: &BreakerName) -> Result<(), Missing> {
+        self.with_live(name, |cell, now| cell.last_used = now)
+    }
+
+    /// A session began to watch. That keeps no breaker from expiring: only a watch that names it does.
+    pub(crate) fn watch_started(&self, slot: &Slot, caller: Caller<'_>) {
+        slot.lock().breaker.watch_started(caller, self.clock.now());
+    }
+
+    /// A session stopped watching.
+    pub(crate) fn watch_ended(&self, slot: &Slot, caller: Caller<'_>) {
+        let mut cell = slot.lock();
+        cell.breaker.watch_ended(caller, self.clock.now());
+        // One known instance less may be what a verdict waits for.
+        self.rearm(&slot.name, &mut cell);
+    }
+
+    /// Runs the timer's part: the deadline of one breaker has come.
+    pub(crate) fn fire(&self, name: &BreakerName, at: Timestamp) {
+        let Some(slot) = self.find(name) else { return };
+        // It may have been armed for an earlier one in the meantime.
+        if slot.lock().armed.take_if(|armed| *armed == at).is_some() {
+            self.look(&slot);
+        }
+    }
+
+    /// Runs `call` on the locked breaker of this name, which exists or is made.
+    pub(super) fn with_live<R>(
+        &self,
+        name: &BreakerName,
+        call: impl FnOnce(&mut Cell, Timestamp) -> R,
+    ) -> Result<R, Missing> {
+        loop {
+            let slot = self.find_or_make(name)?;
+            let mut cell = slot.lock();
+            // Deleted between the look-up and the lock: what is done to it would be lost.
+            if !cell.deleted {
+                return Ok(call(&mut cell, self.clock.now()));
+            }
+        }
+    }
+
+    /// Runs `call` on a locked breaker, and sends off what changed.
+    pub(super) fn apply<R>(
+        &self,
+        name: &BreakerName,
+        cell: &mut Cell,
+        now: Timestamp,
+        call: impl FnOnce(&mut Cell, Moment) -> (R, Option<Change>),
+    ) -> R {
+        let (result, change) = call(cell, self.moment(now));
+        if let Some(change) = change
+            && !cell.deleted
+        {
+            self.post(name, cell, &change, now);
+        }
+        self.rearm(name, cell);
+        result
+    }
+
+    /// Call it with the breaker's lock held.
+    pub(super) fn moment(&self, now: Timestamp) -> Moment {
+        Moment { now, next: Version { epoch: self.epoch, revision: self.outbox.next_revision() } }
+    }
+
+    pub(super) fn rearm(&self, name: &BreakerName, cell: &mut Cell) {
+        let deadline = cell.breaker.deadline();
+        if let Some(deadline) = deadline
+            && cell.armed.is_none_or(|armed| deadline < armed)
+        {
+            let before = cell.armed.replace(deadline);
+            self.timer.arm(deadline, name.clone(), before);
+        }
+    }
+
+    /// The one way out for a change. The breaker's lock is held.
+    pub(super) fn post(&self, name: &BreakerName, cell: &mut Cell, change: &Change, now: Timestamp) {
+        let event = match change {
+            Change::Transition(transition) => {
+                let unix_ms = self.clock.unix_ms();
+                let transition = &cell.with_its_past(transition, unix_ms);
+                let wire = transition_to_wire(transition, unix_ms);
+                let incident = history::record(&mut cell.incidents, transition, &wire, &self.limits);
+                history::prune(&mut cell.incidents, unix_ms, &self.limits);
+                cell.last = Some(Arc::new(wire));
+                cell.since_unix_ms = unix_ms;
+                cell.counters.would_open.end(now);
+                count_transition(&mut cell.counters, transition);
+                Event::Transition { transition: Arc::clone(transition), incident }
+            }
+            Change::WouldOpen { crossing } => {
+                match crossing {
+                    Some(_) => cell.counters.would_open.begin(now),
+                    None => cell.counters.would_open.end(now),
+                }
+                Event::Other
+            }
+            Change::Extended { .. } | Change::Availability | Change::Policy => Event::Other,
+        };
+        let is_stored = matches!(change, Change::Transition(_) | Change::Extended { .. });
+        let stored = is_stored.then(|| Box::new(self.stored(cell, now)));
+        let what = What::Changed {
+            status: Box::new(cell.breaker.status(now)),
+            last: cell.last.clone(),
+            event,
+            stored,
+        };
+        let position = self.outbox.post(name.clone(), what);
+        if matches!(change, Change::Transition(_)) {
+            cell.position = position;
+        }
+    }
+
+    pub(super) fn stored(&self, cell: &Cell, now: Timestamp) -> store::StoredBreaker {
+        restore::to_record(
+            &cell.breaker.stored(now),
+            cell.last.as_deref(),
+            cell.since_unix_ms,
+            self.clock.unix_ms(),
+        )
+    }
+}
+
+fn after(cell: &Cell, now: Timestamp) -> After {
+    After {
+        status: cell.breaker.status(now),
+        last: cell.last.clone(),
+        progress: cell.breaker.progress(now),
+        now,
+    }
+}
+
+fn count_transition(counters: &mut Counters, transition: &Transition) {
+    let (from, to) = (transition.from.as_str(), transition.to.as_str());
+    *counters.transitions.entry((from, to, transition.reason.label())).or_default() += 1;
+    let is_closed = transition.to.state == StateKind::Closed;
+    let (recovery, probes) = match &transition.reason {
+        Reason::ProbesSucceeded { probes, .. } => ("closed", probes),
+        Reason::ProbesFailed { probes, .. } | Reason::ProbesSlow { probes, .. } => ("reopened", probes),
+        Reason::HalfOpenLimit { probes, .. } if is_closed => ("closed_at_limit", probes),
+        Reason::HalfOpenLimit { probes, .. } => ("reopened_at_limit", probes),
+        _ => return,
+    };
+    counters.probes_expired = probes.expired;
+    *counters.recoveries.entry(recovery).or_default() += 1;
+}
