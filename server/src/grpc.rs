@@ -22,9 +22,6 @@ use tonic::{Request, Response, Status};
 
 use crate::parts::Parts;
 
-/// Wrong names of one request for which the nearest known one is looked up: it is a search over many names.
-const SUGGESTIONS_MAX: usize = 10;
-
 /// The service, with the limit on messages.
 pub(crate) fn service(parts: Parts) -> BreakerServiceServer<Parts> {
     let bytes = parts.registry.limits.message_bytes;

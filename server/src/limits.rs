@@ -98,6 +98,36 @@ pub const STORE_BATCH_WRITES: usize = 10_000;
 /// Bytes of the configuration file. One with every setting is a few kilobytes.
 pub const CONFIG_FILE_BYTES: u64 = 1_048_576;
 
+/// Errors travel in headers, and stock clients refuse more than 8 KiB of them: base64 makes a third more of the details.
+pub(crate) const ERROR_DETAIL_BYTES: usize = 4_000;
+
+/// The same for what is said in one sentence.
+pub(crate) const ERROR_MESSAGE_BYTES: usize = 500;
+
+/// Violations remembered of one request; the others are counted. A hostile one can hold millions.
+pub(crate) const VIOLATIONS: usize = 100;
+
+/// Raw outcomes of one entry.
+pub(crate) const RAW_PER_ENTRY: usize = 100;
+
+/// The longest duration that a call or a retry-after can have: a week.
+pub(crate) const DURATION_SECONDS: i64 = 7 * 24 * 3_600;
+
+/// Messages of a watch between its task and its connection.
+pub(crate) const WATCH_IN_FLIGHT: usize = 16;
+
+/// Wrong names of one request for which the nearest known one is looked up: it is a search over many names.
+pub(crate) const SUGGESTIONS: usize = 10;
+
+/// Breakers on the page `/breakers`. More are told of and found by name or pattern.
+pub(crate) const BREAKERS_LISTED: usize = 10_000;
+
+/// Names that a wrong one is compared with at most.
+pub(crate) const NEAREST_AMONG: usize = 2_000;
+
+/// Incidents on the page of a breaker; ListTransitions has all.
+pub(crate) const INCIDENTS_SHOWN: usize = 10;
+
 /// Files of a directory of policies.
 pub const POLICY_FILES: usize = 1_000;
 

@@ -31,7 +31,7 @@ use crate::{
     timer::Timer,
 };
 
-pub(crate) use calls::{Acquired, After};
+pub(crate) use calls::{Acquired, Seen};
 pub(crate) use lookup::Missing;
 pub(crate) use restore::Dormant;
 

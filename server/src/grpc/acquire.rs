@@ -2,16 +2,13 @@
 
 use std::time::Duration;
 
-use panelboard_proto::{
-    convert::{Times, decision_to_wire, status_to_wire},
-    v1,
-};
+use panelboard_proto::{convert::decision_to_wire, v1};
 use tokio::time::timeout;
 use tonic::Status;
 
 use super::validate::Violations;
 use crate::parts::Parts;
-use crate::registry::{Acquired, After};
+use crate::registry::Acquired;
 
 /// The longest that a probe waits for its half-open period to be durable. A commit takes milliseconds.
 const DURABLE_WITHIN: Duration = Duration::from_secs(1);
@@ -29,29 +26,23 @@ pub(super) async fn acquire(
 
     // Nothing is awaited after a decision: a probe may have been taken.
     let mut minds = true;
-    let (decision, After { status, last, progress: _, now }) = loop {
+    let (decision, after) = loop {
         // HALF_OPEN is durable before its first probe, unless the store is known to fail.
         let store = parts.persist.state();
         let durable = (minds && !store.failing).then_some(store.position);
         match registry.acquire(&name, identity.caller(), durable) {
             Err(missing) => return Err(registry.with_nearest(missing).into()),
-            Ok(Acquired::Decided { decision, after }) => break (decision, *after),
+            Ok(Acquired::Decided { decision, after }) => break (decision, after),
             // A disk that hangs is not in the way either: it counts as one that fails.
             Ok(Acquired::NotDurable { position }) => {
                 minds = timeout(DURABLE_WITHIN, parts.persist.durable(position)).await.is_ok();
             }
         }
     };
-    let why = last.as_deref().map(|last| last.explanation.as_str()).unwrap_or_default();
+    let why = after.last.as_deref().map(|last| last.explanation.as_str()).unwrap_or_default();
     Ok(v1::AcquireResponse {
         decision: Some(decision_to_wire(name.as_str(), &decision, why)),
-        status: Some(status_to_wire(
-            name.as_str(),
-            &status,
-            last.as_deref().cloned(),
-            false,
-            Times::LeftFrom(now),
-        )),
-        tick: now.as_millis(),
+        status: Some(after.to_wire(&name, false)),
+        tick: after.now.as_millis(),
     })
 }

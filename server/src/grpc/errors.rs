@@ -6,7 +6,11 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
 use super::validate::Violations;
-use crate::{hub::TooManyStreams, registry::Missing};
+use crate::{
+    hub::TooManyStreams,
+    limits::{ERROR_DETAIL_BYTES, ERROR_MESSAGE_BYTES},
+    registry::Missing,
+};
 
 const DOMAIN: &str = "panelboard";
 
@@ -22,11 +26,6 @@ pub(super) mod reason {
     pub(in crate::grpc) const DRAINING: &str = "DRAINING";
 }
 
-/// Errors travel in headers, and stock clients refuse more than 8 KiB of them: base64 makes a third more of the details.
-const DETAIL_BYTES_MAX: usize = 4_000;
-/// The same for what is said in one sentence.
-const MESSAGE_BYTES_MAX: usize = 500;
-
 /// How long a client that ran into a limit waits before it tries again.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -37,10 +36,10 @@ impl From<Violations> for Status {
         let (mut text, mut told, mut bytes) = (String::new(), 0, 0);
         for (field, description) in violations.told() {
             bytes += field.len() + description.len();
-            if bytes > DETAIL_BYTES_MAX && told > 0 {
+            if bytes > ERROR_DETAIL_BYTES && told > 0 {
                 break;
             }
-            if bytes <= MESSAGE_BYTES_MAX || told == 0 {
+            if bytes <= ERROR_MESSAGE_BYTES || told == 0 {
                 let separator = if told > 0 { "; " } else { "" };
                 text.push_str(&format!("{separator}{field}: {description}"));
             }
@@ -51,7 +50,7 @@ impl From<Violations> for Status {
             details.add_bad_request_violation("", format!("{} more are wrong", count - told));
         }
         details.set_error_info(reason::INVALID, DOMAIN, HashMap::new());
-        let text = cut(text, MESSAGE_BYTES_MAX);
+        let text = cut(text, ERROR_MESSAGE_BYTES);
         let message = if count == 1 { text } else { format!("{count} fields are wrong: {text}") };
         Self::with_error_details(Code::InvalidArgument, message, details)
     }

@@ -1,10 +1,7 @@
 //! Looking: GetBreaker, ListBreakers, ListTransitions. None of them takes a probe or makes a breaker.
 
 use panelboard_core::BreakerName;
-use panelboard_proto::{
-    convert::{Times, status_to_wire},
-    v1,
-};
+use panelboard_proto::v1;
 use prost::Message;
 use tonic::Status;
 
@@ -19,7 +16,7 @@ pub(super) fn get_breaker(
     let registry = &parts.registry;
     let name = one_name(&request.breaker)?;
     let slot = registry.look_up(&name)?;
-    Ok(crate::view::breaker(registry, &slot))
+    Ok(crate::view::breaker(registry, &slot).full)
 }
 
 pub(super) fn list_breakers(
@@ -42,11 +39,7 @@ pub(super) fn list_breakers(
 
     let mut names = registry.names(pattern.as_ref());
     names.retain(|name| after.as_ref().is_none_or(|after| name > after));
-    let status = |name: &BreakerName| {
-        let after = registry.look(&registry.find(name)?);
-        let last = after.last.as_deref().cloned();
-        Some(status_to_wire(name.as_str(), &after.status, last, false, Times::LeftFrom(after.now)))
-    };
+    let status = |name: &BreakerName| Some(registry.look(&*registry.find(name)?).after.to_wire(name, false));
     let (breakers, more) = page(names.iter().filter_map(status), size, registry.limits.message_bytes);
     let next_page_token = match breakers.last() {
         Some(last) if more => last.name.clone(),

@@ -1,18 +1,15 @@
 //! Report.
 
 use panelboard_core::{BreakerName, Reported};
-use panelboard_proto::{
-    convert::{Times, status_to_wire},
-    v1,
-};
+use panelboard_proto::v1;
 use tonic::Status;
 
 use super::{
-    SUGGESTIONS_MAX, errors,
+    errors,
     errors::reason,
     validate::{Identity, Violations},
 };
-use crate::parts::Parts;
+use crate::{limits::SUGGESTIONS, parts::Parts, registry::Seen};
 
 pub(super) fn report(parts: &Parts, request: &v1::ReportRequest) -> Result<v1::ReportResponse, Status> {
     let registry = &parts.registry;
@@ -30,7 +27,7 @@ pub(super) fn report(parts: &Parts, request: &v1::ReportRequest) -> Result<v1::R
     wrong.into_result()?;
 
     // Finding the nearest name is a search: the first few slips of a request are worth it.
-    let mut suggestions = SUGGESTIONS_MAX;
+    let mut suggestions = SUGGESTIONS;
     let results = request.entries.iter().zip(names);
     let results = results
         .filter_map(|(entry, name)| Some(take(parts, &identity, entry, &name?, &mut suggestions)))
@@ -46,7 +43,7 @@ fn take(
     suggestions: &mut usize,
 ) -> v1::ReportResult {
     let registry = &parts.registry;
-    let (reported, after) = match registry.report(name, identity.caller(), entry) {
+    let (reported, Seen { after, progress }) = match registry.report(name, identity.caller(), entry) {
         Ok(done) => done,
         Err(mut missing) => {
             registry.reports.refused();
@@ -60,12 +57,10 @@ fn take(
             return v1::ReportResult { error: Some(error), ..v1::ReportResult::default() };
         }
     };
-    let times = Times::LeftFrom(after.now);
-    let last = after.last.as_deref().cloned();
     v1::ReportResult {
         result: result_to_wire(reported).into(),
-        status: Some(status_to_wire(name.as_str(), &after.status, last, false, times)),
-        progress: after.progress,
+        status: Some(after.to_wire(name, false)),
+        progress,
         error: None,
     }
 }

@@ -5,14 +5,7 @@ use std::fmt::Display;
 use panelboard_core::{BreakerName, Caller, Instance, Pattern, Session};
 use panelboard_proto::v1;
 
-use crate::limits::Limits;
-
-/// Violations remembered of one request; the others are counted. A hostile one can hold millions.
-const VIOLATIONS_MAX: usize = 100;
-/// Raw outcomes of one entry.
-const RAW_MAX: usize = 100;
-/// The longest duration that a call or a retry-after can have: a week.
-const DURATION_SECONDS_MAX: i64 = 7 * 24 * 3_600;
+use crate::limits::{DURATION_SECONDS, Limits, RAW_PER_ENTRY, VIOLATIONS};
 
 /// What is wrong with a request, as (field, description).
 #[derive(Debug, Default)]
@@ -24,7 +17,7 @@ pub(super) struct Violations {
 impl Violations {
     pub(super) fn add(&mut self, field: impl Into<String>, description: impl Display) {
         self.count += 1;
-        if self.told.len() < VIOLATIONS_MAX {
+        if self.told.len() < VIOLATIONS {
             self.told.push((field.into(), description.to_string()));
         }
     }
@@ -125,13 +118,13 @@ impl Violations {
         }
         self.causes(&field("causes"), entry, limits, &too_many);
         self.duration(&field("retry_after"), entry.retry_after.as_ref());
-        if entry.raw.len() > RAW_MAX {
+        if entry.raw.len() > RAW_PER_ENTRY {
             self.add(
                 field("raw"),
-                format!("{} facts, {RAW_MAX} are allowed: split the entry", entry.raw.len()),
+                format!("{} facts, {RAW_PER_ENTRY} are allowed: split the entry", entry.raw.len()),
             );
         }
-        for (index, raw) in entry.raw.iter().take(RAW_MAX).enumerate() {
+        for (index, raw) in entry.raw.iter().take(RAW_PER_ENTRY).enumerate() {
             self.raw(&field(&format!("raw[{index}]")), raw, limits, &too_many);
         }
         if entry.probe_id != 0 {
@@ -208,7 +201,7 @@ impl Violations {
                 field,
                 format!("{seconds} s and {nanos} ns are negative: give a duration of zero or more"),
             );
-        } else if nanos > 999_999_999 || seconds > DURATION_SECONDS_MAX {
+        } else if nanos > 999_999_999 || seconds > DURATION_SECONDS {
             self.add(field, format!("{seconds} s and {nanos} ns are out of range: give at most a week"));
         }
     }

@@ -20,12 +20,13 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use super::{
-    SUGGESTIONS_MAX, Watching, errors,
+    Watching, errors,
     errors::reason,
     validate::{Identity, Violations},
 };
 use crate::{
     hub::{Owed, Selection, Start, Subscriber, Value},
+    limits::{SUGGESTIONS, WATCH_IN_FLIGHT},
     parts::Parts,
     registry::Missing,
     slot::Slot,
@@ -39,9 +40,6 @@ const DRAIN_TTL: Duration = Duration::from_secs(30);
 const RECONNECT_AFTER: Duration = Duration::from_millis(200);
 /// Between bookmarks, with 20 % of it more or less so that streams do not beat in time.
 const BOOKMARK: Duration = Duration::from_secs(3);
-/// Messages between the task and the connection.
-const IN_FLIGHT: usize = 16;
-
 pub(super) async fn watch(parts: &Parts, request: v1::WatchRequest) -> Result<Watching, Status> {
     if parts.drain.has_started() {
         return Err(errors::draining());
@@ -75,7 +73,7 @@ pub(super) async fn watch(parts: &Parts, request: v1::WatchRequest) -> Result<Wa
     let names: Vec<BreakerName> = selection.names().cloned().collect();
     let (subscriber, start) = parts.hub.subscribe(selection, &request.resume)?;
     parts.registry.clients.arrived(identity.caller());
-    let (sender, receiver) = mpsc::channel(IN_FLIGHT);
+    let (sender, receiver) = mpsc::channel(WATCH_IN_FLIGHT);
     // From here on it is the stream that ends the subscription, whatever happens.
     let stream = Stream {
         parts: parts.clone(),
@@ -88,9 +86,9 @@ pub(super) async fn watch(parts: &Parts, request: v1::WatchRequest) -> Result<Wa
     };
     // Naming a breaker makes it, if a policy's pattern matches; and what is named by now does not expire.
     let missing = names.iter().filter_map(|name| parts.registry.name_in_watch(name).err());
-    let missing = missing.enumerate().map(|(at, missing)| {
-        if at < SUGGESTIONS_MAX { parts.registry.with_nearest(missing) } else { missing }
-    });
+    let missing = missing
+        .enumerate()
+        .map(|(at, missing)| if at < SUGGESTIONS { parts.registry.with_nearest(missing) } else { missing });
     let missing = missing.collect();
     // What exists by now must be in the snapshot.
     parts.hub.reached(parts.registry.outbox.position()).await;

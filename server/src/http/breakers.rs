@@ -11,10 +11,11 @@ use panelboard_proto::{convert::duration_from_wire, v1};
 use serde_json::{Value, json};
 
 use super::App;
-use crate::{history, registry::After, view};
-
-/// Breakers on the page. More are told of and found by name.
-const LISTED_MAX: usize = 10_000;
+use crate::{
+    limits::BREAKERS_LISTED,
+    registry::Seen,
+    view::{self, View},
+};
 
 /// `?pattern=checkout/*` lists some; without it all.
 #[derive(Debug, serde::Deserialize)]
@@ -35,10 +36,10 @@ pub(super) async fn list(
     };
     let names = registry.names(pattern.as_ref());
     let total = names.len();
-    let look = |name: &BreakerName| Some((name.clone(), registry.look(&registry.find(name)?)));
-    let rows: Vec<_> = names.iter().take(LISTED_MAX).filter_map(look).collect();
+    let look = |name: &BreakerName| Some((name.clone(), registry.look(&*registry.find(name)?)));
+    let rows: Vec<_> = names.iter().take(BREAKERS_LISTED).filter_map(look).collect();
     if wants_json(&headers) {
-        let breakers: Vec<Value> = rows.iter().map(|(name, after)| summary(name, after)).collect();
+        let breakers: Vec<Value> = rows.iter().map(|(name, seen)| summary(name, seen)).collect();
         return Json(json!({ "breakers": breakers, "total": total })).into_response();
     }
     let mut text = String::new();
@@ -48,8 +49,8 @@ pub(super) async fn list(
         text.push_str("no breaker exists yet: the first call to a name that a policy matches makes it\n");
     }
     let width = rows.iter().map(|(name, _)| name.as_str().len()).max().unwrap_or(0);
-    for (name, after) in &rows {
-        text.push_str(&format!("{:width$}  {}\n", name.as_str(), after.progress));
+    for (name, seen) in &rows {
+        text.push_str(&format!("{:width$}  {}\n", name.as_str(), seen.progress));
     }
     if total > rows.len() {
         text.push_str(&format!("... and {} more: ask for one by name\n", total - rows.len()));
@@ -67,15 +68,9 @@ pub(super) async fn one(State(app): State<App>, Path(name): Path<String>, header
         Ok(slot) => slot,
         Err(missing) => return (StatusCode::NOT_FOUND, format!("{missing}\n")).into_response(),
     };
-    let after = registry.look(&slot);
-    let full = view::breaker(registry, &slot);
-    let incidents: Vec<_> = {
-        let mut cell = slot.lock();
-        history::prune(&mut cell.incidents, registry.clock.unix_ms(), &registry.limits);
-        cell.incidents.iter().rev().take(10).cloned().collect()
-    };
+    let View { seen, full, incidents } = view::breaker(registry, &slot);
     if wants_json(&headers) {
-        let mut value = summary(&name, &after);
+        let mut value = summary(&name, &seen);
         if let Value::Object(fields) = &mut value {
             let readings = full.readings.iter().map(|reading| {
                 json!({
@@ -90,7 +85,7 @@ pub(super) async fn one(State(app): State<App>, Path(name): Path<String>, header
             fields.insert("known_instances".into(), full.known_instances.into());
             fields.insert("probes_leased".into(), full.probes_leased.into());
             fields.insert("readings".into(), readings.collect());
-            let policy = &after.status.policy;
+            let policy = &seen.after.status.policy;
             let about = policy.spec();
             fields.insert(
                 "policy".into(),
@@ -116,18 +111,19 @@ pub(super) async fn one(State(app): State<App>, Path(name): Path<String>, header
         }
         return Json(value).into_response();
     }
-    page(&name, &after, &full, &incidents).into_response()
+    page(&name, &seen, &full, &incidents).into_response()
 }
 
 fn page(
     name: &BreakerName,
-    after: &After,
+    seen: &Seen,
     full: &v1::GetBreakerResponse,
     incidents: &[std::sync::Arc<v1::Incident>],
 ) -> String {
+    let Seen { after, progress } = seen;
     let policy = &after.status.policy;
     let about = policy.spec();
-    let mut text = format!("{name}\n{}\n\n", after.progress);
+    let mut text = format!("{name}\n{progress}\n\n");
     let mut line = |label: &str, value: String| {
         if !value.is_empty() {
             text.push_str(&format!("{label:<18}{value}\n"));
@@ -164,7 +160,8 @@ fn page(
     text
 }
 
-fn summary(name: &BreakerName, after: &After) -> Value {
+fn summary(name: &BreakerName, seen: &Seen) -> Value {
+    let Seen { after, progress } = seen;
     let Status { state, over, generation, deadline, active_instances, policy, .. } = &after.status;
     let condition = Condition { state: *state, over: over.as_ref().map(|over| over.kind) };
     json!({
@@ -179,7 +176,7 @@ fn summary(name: &BreakerName, after: &After) -> Value {
         "generation": generation.to_string(),
         "remaining_ms": deadline.map(|end| u64::try_from(end.since(after.now).as_millis()).unwrap_or(u64::MAX)),
         "active_instances": active_instances,
-        "progress": after.progress,
+        "progress": progress,
         "last_transition": after.last.as_deref().map(transition),
         "policy_name": policy.name(),
         "policy_revision": policy.revision(),

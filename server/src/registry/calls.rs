@@ -7,7 +7,7 @@ use panelboard_core::{
     Transition, Version,
 };
 use panelboard_proto::{
-    convert::{entry_from_wire, transition_to_wire},
+    convert::{Times, entry_from_wire, status_to_wire, transition_to_wire},
     store, v1,
 };
 
@@ -42,10 +42,25 @@ pub(crate) struct After {
     pub(crate) status: Status,
     /// The transition that began its state.
     pub(crate) last: Option<Arc<v1::Transition>>,
-    /// How far it is from its next state, for people.
-    pub(crate) progress: String,
     /// When.
     pub(crate) now: Timestamp,
+}
+
+impl After {
+    /// As a message: what is left of its times, with the policy or without.
+    pub(crate) fn to_wire(&self, name: &BreakerName, with_policy: bool) -> v1::BreakerStatus {
+        let last = self.last.as_deref().cloned();
+        status_to_wire(name.as_str(), &self.status, last, with_policy, Times::LeftFrom(self.now))
+    }
+}
+
+/// A breaker that somebody looks at.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    /// As it is.
+    pub(crate) after: After,
+    /// How far it is from its next state, for people. A sentence costs more than a decision, so it is not made of each.
+    pub(crate) progress: String,
 }
 
 impl Registry {
@@ -88,7 +103,7 @@ impl Registry {
         name: &BreakerName,
         caller: Caller<'_>,
         entry: &v1::ReportEntry,
-    ) -> Result<(Reported, After), Missing> {
+    ) -> Result<(Reported, Seen), Missing> {
         self.with_live(name, |cell, now| {
             let reported = self.apply(name, cell, now, |cell, at| {
                 cell.last_used = now;
@@ -98,16 +113,22 @@ impl Registry {
                 self.reports.taken(reported);
                 (reported, change)
             });
-            (reported, after(cell, now))
+            (reported, seen(cell, now))
         })
     }
 
     /// Does what time has made due and looks.
-    pub(crate) fn look(&self, slot: &Arc<Slot>) -> After {
+    pub(crate) fn look(&self, slot: &Slot) -> Seen {
+        self.look_closely(slot, |_, seen| seen)
+    }
+
+    /// The same, with whatever else is to be seen at that instant.
+    pub(crate) fn look_closely<R>(&self, slot: &Slot, look: impl FnOnce(&mut Cell, Seen) -> R) -> R {
         let mut cell = slot.lock();
         let now = self.clock.now();
         self.apply(&slot.name, &mut cell, now, |cell, at| ((), cell.breaker.tick(at)));
-        after(&cell, now)
+        let seen = seen(&cell, now);
+        look(&mut cell, seen)
     }
 
     /// A watch names a breaker: it is made if it can be, and that is a use of it.
@@ -238,12 +259,11 @@ impl Registry {
 }
 
 fn after(cell: &Cell, now: Timestamp) -> After {
-    After {
-        status: cell.breaker.status(now),
-        last: cell.last.clone(),
-        progress: cell.breaker.progress(now),
-        now,
-    }
+    After { status: cell.breaker.status(now), last: cell.last.clone(), now }
+}
+
+fn seen(cell: &Cell, now: Timestamp) -> Seen {
+    Seen { after: after(cell, now), progress: cell.breaker.progress(now) }
 }
 
 fn count_transition(counters: &mut Counters, transition: &Transition) {

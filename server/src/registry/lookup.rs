@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use panelboard_core::{BreakerName, Pattern};
 
 use super::Registry;
-use crate::{nearest, policies::Policies, slot::Slot};
+use crate::{limits::NEAREST_AMONG, nearest, policies::Policies, slot::Slot};
 
 /// Why there is no breaker of a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,9 +37,6 @@ const fn outlook(matched: bool) -> &'static str {
 fn suggestion(nearest: Option<&str>) -> String {
     nearest.map(|name| format!(": did you mean \"{name}\"?")).unwrap_or_default()
 }
-
-/// Names that a wrong one is compared with at most.
-const NEAREST_AMONG: usize = 2_000;
 
 impl Registry {
     /// The policies in force.

@@ -129,7 +129,7 @@ fn what_the_store_knows_of_a_breaker_is_not_lost_to_calls_that_make_it_at_once()
     });
     for name in &names {
         let slot = registry.find(name).unwrap();
-        assert_eq!(registry.look(&slot).status.state, StateKind::Open, "{name}");
+        assert_eq!(registry.look(&slot).after.status.state, StateKind::Open, "{name}");
     }
 }
 
@@ -211,9 +211,9 @@ fn a_call_that_panicked_does_not_take_its_breaker_with_it() {
     });
     assert!(panicked);
     let instance = Instance::anonymous();
-    let (reported, after) =
+    let (reported, seen) =
         registry.report(&name, Caller { instance: &instance, session: None }, &failure(&name)).unwrap();
-    assert_eq!((reported, after.status.state), (Reported::Counted, StateKind::Open));
+    assert_eq!((reported, seen.after.status.state), (Reported::Counted, StateKind::Open));
 }
 
 #[test]
@@ -258,13 +258,13 @@ fn a_state_that_began_before_the_restart_is_as_old_as_the_wall_clock_says() {
     let dormant = Dormant { record: Some(record), ..Dormant::default() };
     let (registry, clock) = registry([(name("t/old"), dormant)].into());
     let lasted = |registry: &Registry| {
-        let after = registry.look(&registry.find(&name("t/old")).unwrap());
-        after.last.unwrap().previous_lasted.unwrap().seconds
+        let seen = registry.look(&registry.find(&name("t/old")).unwrap());
+        seen.after.last.unwrap().previous_lasted.unwrap().seconds
     };
     // It is HALF_OPEN at once: its wait was over while nobody served.
     assert!((3_600..3_660).contains(&lasted(&registry)), "{} s", lasted(&registry));
     let slot = registry.find(&name("t/old")).unwrap();
-    assert_eq!(registry.look(&slot).status.state, StateKind::HalfOpen);
+    assert_eq!(registry.look(&slot).after.status.state, StateKind::HalfOpen);
     clock.advance(Duration::from_secs(5));
     let caller = Instance::anonymous();
     let caller = Caller { instance: &caller, session: None };
