@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use panelboard_core::{BreakerName, Pattern, Policy};
 
-use super::digest::Digest;
-use super::draft::{self, Draft};
-use super::files::Sources;
-use super::overlap::{self, Conflict};
-use super::problem::{Place, PolicyErrors, Problem};
-use super::revision::{self, Revisions};
+use crate::digest::Digest;
+use crate::draft::{self, Draft};
+use crate::files::Sources;
 use crate::limits::Limits;
+use crate::overlap::{self, Conflict};
+use crate::problem::{Place, PolicyErrors, Problem};
+use crate::revision::{self, Revisions};
 
 /// A set of policies that agree with each other. It never changes; a clone is cheap.
 #[derive(Debug, Clone)]
@@ -77,6 +77,43 @@ impl Policies {
         }))
     }
 
+    /// Makes a set of files. Everything that is wrong in any of them is reported at once; revisions count on from those
+    /// of `previous`.
+    ///
+    /// # Errors
+    /// Everything that is wrong with any of the files.
+    pub fn assemble(
+        sources: &Sources,
+        limits: &Limits,
+        previous: Option<&Self>,
+    ) -> Result<Self, PolicyErrors> {
+        let mut drafts: Vec<Draft> = Vec::new();
+        let mut problems = Vec::new();
+        for source in &sources.files {
+            let read = draft::read(source, limits.policies.most.saturating_sub(drafts.len()));
+            drafts.extend(read.drafts);
+            problems.extend(read.problems);
+            if let Some(place) = read.too_many {
+                let message = format!(
+                    "here begin more than {} policies: {}",
+                    limits.policies.most,
+                    limits.policies.remedy("remove some")
+                );
+                problems.push(Problem { place, path: "policies".into(), message });
+                break;
+            }
+        }
+        same_names(&drafts, &mut problems);
+        same_breakers(&drafts, &mut problems);
+        exact_names(&drafts, limits, &mut problems);
+        if !problems.is_empty() {
+            // Files are read in the order of their names.
+            problems.sort_by(|a, b| (&a.place.file, a.place.line).cmp(&(&b.place.file, b.place.line)));
+            return Err(PolicyErrors::new(problems));
+        }
+        build(drafts, sources.digest, limits, previous)
+    }
+
     /// The policy for a breaker: that of its exact name, else of the most specific pattern.
     pub fn resolve(&self, name: &BreakerName) -> Option<&Arc<Policy>> {
         self.entry(name).map(Entry::policy)
@@ -134,41 +171,10 @@ impl Policies {
         self.0.revisions.iter()
     }
 
-    pub(super) fn content(&self) -> Digest {
+    /// What tells whether the files it was read from have changed: see [`Sources::digest`].
+    pub fn content(&self) -> Digest {
         self.0.content
     }
-}
-
-/// Makes a set of files. Everything that is wrong in any of them is reported at once.
-pub(super) fn assemble(
-    sources: &Sources,
-    limits: &Limits,
-    previous: Option<&Policies>,
-) -> Result<Policies, PolicyErrors> {
-    let mut drafts: Vec<Draft> = Vec::new();
-    let mut problems = Vec::new();
-    for source in &sources.files {
-        let read = draft::read(source, limits.policies.saturating_sub(drafts.len()));
-        drafts.extend(read.drafts);
-        problems.extend(read.problems);
-        if let Some(place) = read.too_many {
-            let message = format!(
-                "here begin more than {} policies: remove some, or raise limits.policies",
-                limits.policies
-            );
-            problems.push(Problem { place, path: "policies".into(), message });
-            break;
-        }
-    }
-    same_names(&drafts, &mut problems);
-    same_breakers(&drafts, &mut problems);
-    exact_names(&drafts, limits, &mut problems);
-    if !problems.is_empty() {
-        // Files are read in the order of their names.
-        problems.sort_by(|a, b| (&a.place.file, a.place.line).cmp(&(&b.place.file, b.place.line)));
-        return Err(PolicyErrors::new(problems));
-    }
-    build(drafts, sources.digest, limits, previous)
 }
 
 fn same_names(drafts: &[Draft], problems: &mut Vec<Problem>) {
@@ -238,10 +244,11 @@ fn same_breakers(drafts: &[Draft], problems: &mut Vec<Problem>) {
 fn exact_names(drafts: &[Draft], limits: &Limits, problems: &mut Vec<Problem>) {
     let mut exact =
         drafts.iter().flat_map(|draft| &draft.matches).filter(|claim| claim.pattern.exact().is_some());
-    if let Some(beyond) = exact.nth(limits.breakers) {
+    if let Some(beyond) = exact.nth(limits.names.most) {
         let message = format!(
-            "here begin more than {} names, and each is a breaker: remove some, or raise limits.breakers",
-            limits.breakers
+            "here begin more than {} names, and each is a breaker: {}",
+            limits.names.most,
+            limits.names.remedy("remove some")
         );
         problems.push(Problem { place: beyond.place.clone(), path: beyond.path.clone(), message });
     }
@@ -291,6 +298,6 @@ fn build(
     }
     set.wild.sort_by(|(a, _), (b, _)| b.specificity(a));
     let by_name = &set.by_name;
-    set.revisions.bound(limits.policies.saturating_mul(2), |name| by_name.contains_key(name));
+    set.revisions.bound(limits.policies.most.saturating_mul(2), |name| by_name.contains_key(name));
     Ok(Policies(Arc::new(set)))
 }

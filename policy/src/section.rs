@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::value::Unread;
-use super::yaml::{Content, Key, Node};
 use crate::nearest::nearest;
+use crate::value::Unread;
+use crate::yaml::{Content, Key, Node};
 
 /// The fields of each map, by its path within a policy without numbers.
 const KNOWN: [(&str, &[&str]); 8] = [
@@ -50,7 +50,7 @@ const KNOWN: [(&str, &[&str]); 8] = [
 
 /// A field as it was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Field<T> {
+pub(crate) enum Field<T> {
     /// It is not there.
     Absent,
     /// It is there, and wrong; that has been reported.
@@ -60,67 +60,67 @@ pub(super) enum Field<T> {
 }
 
 impl<T> Field<T> {
-    pub(super) fn given(self) -> Option<T> {
+    pub(crate) fn given(self) -> Option<T> {
         match self {
             Self::Given(value) => Some(value),
             Self::Absent | Self::Bad => None,
         }
     }
 
-    pub(super) fn or(self, default: T) -> T {
+    pub(crate) fn or(self, default: T) -> T {
         self.given().unwrap_or(default)
     }
 
-    pub(super) const fn is_bad(&self) -> bool {
+    pub(crate) const fn is_bad(&self) -> bool {
         matches!(self, Self::Bad)
     }
 
-    pub(super) const fn is_there(&self) -> bool {
+    pub(crate) const fn is_there(&self) -> bool {
         !matches!(self, Self::Absent)
     }
 }
 
 /// Something that is wrong with a policy, by its path in there.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Finding {
-    pub(super) line: usize,
-    pub(super) path: String,
-    pub(super) message: String,
+pub(crate) struct Finding {
+    pub(crate) line: usize,
+    pub(crate) path: String,
+    pub(crate) message: String,
 }
 
 /// What is known about one policy's fields besides their values.
 #[derive(Debug, Default)]
-pub(super) struct Notes {
-    pub(super) findings: Vec<Finding>,
+pub(crate) struct Notes {
+    pub(crate) findings: Vec<Finding>,
     lines: HashMap<String, usize>,
     bad: HashSet<String>,
 }
 
 impl Notes {
     /// Remembers where a field stands.
-    pub(super) fn stands(&mut self, path: &str, line: usize) {
+    pub(crate) fn stands(&mut self, path: &str, line: usize) {
         self.lines.insert(path.to_owned(), line);
     }
 
     /// Reports something, and that the field has no value to go on with.
-    pub(super) fn add(&mut self, line: usize, path: impl Into<String>, message: impl Into<String>) {
+    pub(crate) fn add(&mut self, line: usize, path: impl Into<String>, message: impl Into<String>) {
         let path = path.into();
         self.bad.insert(path.clone());
         self.findings.push(Finding { line, path, message: message.into() });
     }
 
     /// Remembers that a field has no value to go on with, for a reason that is reported elsewhere.
-    pub(super) fn refuse(&mut self, path: &str) {
+    pub(crate) fn refuse(&mut self, path: &str) {
         self.bad.insert(path.to_owned());
     }
 
     /// Whether a field was reported already, so that what a stand-in for its value leads to is not reported too.
-    pub(super) fn is_bad(&self, path: &str) -> bool {
+    pub(crate) fn is_bad(&self, path: &str) -> bool {
         self.bad.contains(path)
     }
 
     /// The line of a field, or of the nearest thing around it that stands in the file.
-    pub(super) fn line(&self, path: &str) -> usize {
+    pub(crate) fn line(&self, path: &str) -> usize {
         let mut path = path;
         loop {
             if let Some(line) = self.lines.get(path) {
@@ -135,17 +135,17 @@ impl Notes {
 }
 
 /// One map.
-pub(super) struct Section<'n> {
+pub(crate) struct Section<'n> {
     path: String,
-    pub(super) line: usize,
+    pub(crate) line: usize,
     entries: &'n [(Key, Node)],
     /// It has an unknown field, which is most likely one that would otherwise be missing.
-    pub(super) has_unknown: bool,
+    pub(crate) has_unknown: bool,
 }
 
 impl<'n> Section<'n> {
     /// Takes a map whose fields are those of `KNOWN` under `kind`. Every unknown one is reported.
-    pub(super) fn of(node: &'n Node, path: &str, kind: &str, notes: &mut Notes) -> Field<Self> {
+    pub(crate) fn of(node: &'n Node, path: &str, kind: &str, notes: &mut Notes) -> Field<Self> {
         let known = KNOWN.iter().find(|(name, _)| *name == kind).map_or(&[][..], |(_, fields)| *fields);
         let entries = match &node.content {
             Content::Map(entries) => entries,
@@ -179,7 +179,7 @@ impl<'n> Section<'n> {
     }
 
     /// The value of a field.
-    pub(super) fn get<T>(
+    pub(crate) fn get<T>(
         &self,
         name: &str,
         read: impl FnOnce(&'n Node) -> Result<T, Unread>,
@@ -201,29 +201,29 @@ impl<'n> Section<'n> {
     }
 
     /// The map that a field holds.
-    pub(super) fn section(&self, name: &str, notes: &mut Notes) -> Field<Section<'n>> {
+    pub(crate) fn section(&self, name: &str, notes: &mut Notes) -> Field<Section<'n>> {
         match self.find(name) {
             Some((_, node)) => Section::of(node, &join(&self.path, name), name, notes),
             None => Field::Absent,
         }
     }
 
-    pub(super) fn find(&self, name: &str) -> Option<&'n (Key, Node)> {
+    pub(crate) fn find(&self, name: &str) -> Option<&'n (Key, Node)> {
         self.entries.iter().find(|(key, _)| key.text == name)
     }
 
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.find(name).is_some()
     }
 
     /// The path of a field.
-    pub(super) fn at(&self, name: &str) -> String {
+    pub(crate) fn at(&self, name: &str) -> String {
         join(&self.path, name)
     }
 }
 
 /// What stands there, in words.
-pub(super) fn found(node: &Node) -> String {
+pub(crate) fn found(node: &Node) -> String {
     match &node.content {
         Content::Scalar(text) if text.chars().count() <= 40 => format!("{text:?}"),
         Content::Scalar(_) => "a long text".into(),
@@ -233,7 +233,7 @@ pub(super) fn found(node: &Node) -> String {
     }
 }
 
-pub(super) fn join(path: &str, name: &str) -> String {
+pub(crate) fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 

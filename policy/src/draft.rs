@@ -7,49 +7,47 @@ use panelboard_core::{
     Classification, HalfOpenSpec, OpenSpec, PERMITTED_CALLS_MAX, Pattern, Policy, PolicySpec,
 };
 
-use super::files::Source;
-use super::problem::{Place, Problem};
-use super::section::{Field, Notes, Section, found};
-use super::value;
-use super::yaml::{self, Content, Node};
-use super::{rule, value::Unread};
-use crate::limits::PATTERNS_PER_POLICY;
-use crate::nearest::nearest;
+use crate::files::Source;
+use crate::problem::{Place, Problem};
+use crate::section::{Field, Notes, Section, found};
+use crate::value;
+use crate::yaml::{self, Content, Node};
+use crate::{limits::PATTERNS_PER_POLICY_MAX, nearest::nearest, rule, value::Unread};
 
 /// One policy, valid by itself.
 #[derive(Debug)]
-pub(super) struct Draft {
-    pub(super) spec: PolicySpec,
+pub(crate) struct Draft {
+    pub(crate) spec: PolicySpec,
     /// Its names and patterns, each with its place.
-    pub(super) matches: Vec<Claim>,
-    pub(super) place: Place,
+    pub(crate) matches: Vec<Claim>,
+    pub(crate) place: Place,
     /// Its path in the file, as in `policies[0]`.
-    pub(super) path: String,
+    pub(crate) path: String,
     /// Its name is its own and no stand-in.
-    pub(super) is_named: bool,
+    pub(crate) is_named: bool,
     /// What is allowed and probably not meant.
-    pub(super) warnings: Vec<Problem>,
+    pub(crate) warnings: Vec<Problem>,
 }
 
 /// A name or pattern that a policy is for.
 #[derive(Debug, Clone)]
-pub(super) struct Claim {
-    pub(super) pattern: Pattern,
-    pub(super) place: Place,
-    pub(super) path: String,
+pub(crate) struct Claim {
+    pub(crate) pattern: Pattern,
+    pub(crate) place: Place,
+    pub(crate) path: String,
 }
 
 /// What a file holds.
 #[derive(Debug, Default)]
-pub(super) struct Drafts {
-    pub(super) drafts: Vec<Draft>,
-    pub(super) problems: Vec<Problem>,
+pub(crate) struct Drafts {
+    pub(crate) drafts: Vec<Draft>,
+    pub(crate) problems: Vec<Problem>,
     /// Where policies of more than the limit begin.
-    pub(super) too_many: Option<Place>,
+    pub(crate) too_many: Option<Place>,
 }
 
 /// Reads a file of which `most` policies may come.
-pub(super) fn read(source: &Source, most: usize) -> Drafts {
+pub(crate) fn read(source: &Source, most: usize) -> Drafts {
     let mut file = Reader { path: &source.path, out: Drafts::default() };
     match &source.bytes {
         Err(reason) => file.unreadable(reason),
@@ -296,9 +294,9 @@ fn matches(section: &Section<'_>, notes: &mut Notes) -> Matches {
             notes.add(key.line, "match", "the list is empty: name a breaker, such as [checkout/*]");
             return Vec::new();
         }
-        Content::List(items) if items.len() > PATTERNS_PER_POLICY => {
+        Content::List(items) if items.len() > PATTERNS_PER_POLICY_MAX => {
             let message = format!(
-                "lists {} names and patterns, {PATTERNS_PER_POLICY} are allowed: use a pattern, or several policies",
+                "lists {} names and patterns, {PATTERNS_PER_POLICY_MAX} are allowed: use a pattern, or several policies",
                 items.len()
             );
             notes.add(key.line, "match", message);

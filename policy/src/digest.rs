@@ -12,11 +12,11 @@ const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
 
 impl Digest {
     /// Of nothing.
-    pub(super) const EMPTY: Self = Self(START);
+    pub(crate) const EMPTY: Self = Self(START);
 
     /// With these bytes behind what was there. Their number goes in too, so that `ab`, `c` is not `a`, `bc`.
     #[must_use]
-    pub(super) fn with(self, bytes: &[u8]) -> Self {
+    pub(crate) fn with(self, bytes: &[u8]) -> Self {
         let length = (bytes.len() as u64).to_le_bytes();
         let step = |digest: u128, byte: &u8| (digest ^ u128::from(*byte)).wrapping_mul(PRIME);
         Self(length.iter().chain(bytes).fold(self.0, step))

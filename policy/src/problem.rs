@@ -1,5 +1,6 @@
 //! What is wrong with policy files: each message with its place, the value and the remedy.
 
+use std::error::Error;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -8,17 +9,24 @@ use std::sync::Arc;
 const SHOWN_MAX: usize = 100;
 
 /// Everything that is wrong with the policies of a file or directory.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}", self.lines())]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyErrors {
     problems: Vec<Problem>,
     /// How many more there are.
     left_out: usize,
 }
 
+impl fmt::Display for PolicyErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.lines())
+    }
+}
+
+impl Error for PolicyErrors {}
+
 impl PolicyErrors {
     /// In the order of files and lines. Of more than [`SHOWN_MAX`] the first ones are kept and the rest counted.
-    pub(super) fn new(mut problems: Vec<Problem>) -> Self {
+    pub(crate) fn new(mut problems: Vec<Problem>) -> Self {
         let left_out = problems.len().saturating_sub(SHOWN_MAX);
         problems.truncate(SHOWN_MAX);
         Self { problems, left_out }

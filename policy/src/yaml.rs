@@ -14,14 +14,14 @@ const TOO_DEEP: &str = "is nested too deep for a policy file: a policy needs fiv
 
 /// A value.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Node {
+pub(crate) struct Node {
     /// Where it begins, from 1.
-    pub(super) line: usize,
-    pub(super) content: Content,
+    pub(crate) line: usize,
+    pub(crate) content: Content,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Content {
+pub(crate) enum Content {
     /// One value, as it is written; what type it has is decided by what is asked for.
     Scalar(String),
     /// A key without a value, `~` or `null`.
@@ -34,20 +34,20 @@ pub(super) enum Content {
 
 /// The name before a colon.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Key {
-    pub(super) text: String,
-    pub(super) line: usize,
+pub(crate) struct Key {
+    pub(crate) text: String,
+    pub(crate) line: usize,
 }
 
 /// Something that is wrong with the file as YAML.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Flaw {
-    pub(super) line: usize,
-    pub(super) message: String,
+pub(crate) struct Flaw {
+    pub(crate) line: usize,
+    pub(crate) message: String,
 }
 
 /// Reads a text; none if it holds no value or if there is no telling what it holds, which a flaw then says.
-pub(super) fn parse(text: &str) -> (Option<Node>, Vec<Flaw>) {
+pub(crate) fn parse(text: &str) -> (Option<Node>, Vec<Flaw>) {
     let mut tree = Tree::default();
     let mut documents = 0;
     for step in Parser::new_from_str(text) {

@@ -3,6 +3,8 @@
 //! One grammar for flags, environment, configuration file and policies: a decimal number and one unit, nothing
 //! between them. The arithmetic is on whole milliseconds, so that what is printed reads back as the same value.
 
+use std::error::Error;
+use std::fmt;
 use std::time::Duration;
 
 /// The units, longest first, with their length in milliseconds.
@@ -12,33 +14,26 @@ const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_0
 const MAX: Duration = Duration::from_secs(3_650 * 86_400);
 
 /// Why a text is not a duration.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum DurationError {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DurationError {
     /// There is no text.
-    #[error("an empty duration: write a number and a unit, such as 10s")]
     Empty,
     /// It does not begin with a decimal number.
-    #[error("{text:?} is not a duration: write a number and a unit, such as 10s or 1.5s")]
     NotANumber {
         /// What was written.
         text: String,
     },
     /// There is a minus sign.
-    #[error("{text:?} is negative: a duration is zero or more")]
     Negative {
         /// What was written.
         text: String,
     },
     /// A number alone.
-    #[error("{text:?} has no unit: write {text}s for seconds or {text}ms for milliseconds")]
     NoUnit {
         /// What was written.
         text: String,
     },
     /// Something other than one unit behind the number.
-    #[error(
-        "{text:?} has the unknown unit {unit:?}: one of ms, s, m, h, d belongs right behind the number, as in {hint}"
-    )]
     UnknownUnit {
         /// What was written.
         text: String,
@@ -48,21 +43,46 @@ pub(crate) enum DurationError {
         hint: String,
     },
     /// Finer than a millisecond.
-    #[error("{text:?} is not a whole number of milliseconds")]
     TooFine {
         /// What was written.
         text: String,
     },
     /// Longer than any wait may be.
-    #[error("{text:?} is too long: the longest duration is 3650d")]
     TooLong {
         /// What was written.
         text: String,
     },
 }
 
+impl fmt::Display for DurationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("an empty duration: write a number and a unit, such as 10s"),
+            Self::NotANumber { text } => {
+                write!(f, "{text:?} is not a duration: write a number and a unit, such as 10s or 1.5s")
+            }
+            Self::Negative { text } => write!(f, "{text:?} is negative: a duration is zero or more"),
+            Self::NoUnit { text } => {
+                write!(f, "{text:?} has no unit: write {text}s for seconds or {text}ms for milliseconds")
+            }
+            Self::UnknownUnit { text, unit, hint } => write!(
+                f,
+                "{text:?} has the unknown unit {unit:?}: one of ms, s, m, h, d belongs right behind the number, as \
+                 in {hint}"
+            ),
+            Self::TooFine { text } => write!(f, "{text:?} is not a whole number of milliseconds"),
+            Self::TooLong { text } => write!(f, "{text:?} is too long: the longest duration is 3650d"),
+        }
+    }
+}
+
+impl Error for DurationError {}
+
 /// Reads a duration.
-pub(crate) fn parse(text: &str) -> Result<Duration, DurationError> {
+///
+/// # Errors
+/// What is wrong with the text, and the remedy.
+pub fn parse(text: &str) -> Result<Duration, DurationError> {
     let owned = || text.to_owned();
     if text.is_empty() {
         return Err(DurationError::Empty);
@@ -97,7 +117,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, DurationError> {
 }
 
 /// Writes a duration so that [`parse`] reads the same milliseconds back; what is finer is cut off.
-pub(crate) fn format(duration: Duration) -> String {
+pub fn format(duration: Duration) -> String {
     let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     if ms == 0 {
         return "0s".to_owned();

@@ -6,19 +6,19 @@ use panelboard_core::{
     Classification, GuardSpec, HalfOpenSpec, OnDisconnect, OpenSpec, PolicySpec, Rule, Window,
 };
 
-use super::digest::Digest;
+use crate::digest::Digest;
 
 /// What is remembered of every policy that was ever seen, so that one that comes back does not count from 1 again.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Revisions(HashMap<String, (Digest, u64)>);
+pub(crate) struct Revisions(HashMap<String, (Digest, u64)>);
 
 impl Revisions {
-    pub(super) fn of(known: impl IntoIterator<Item = (String, Digest, u64)>) -> Self {
+    pub(crate) fn of(known: impl IntoIterator<Item = (String, Digest, u64)>) -> Self {
         Self(known.into_iter().map(|(name, digest, revision)| (name, (digest, revision))).collect())
     }
 
     /// The revision of a policy that now has this content.
-    pub(super) fn next(&mut self, name: &str, digest: Digest) -> u64 {
+    pub(crate) fn next(&mut self, name: &str, digest: Digest) -> u64 {
         let revision = match self.0.get(name) {
             Some((known, revision)) if *known == digest => *revision,
             Some((_, revision)) => revision.saturating_add(1),
@@ -29,19 +29,19 @@ impl Revisions {
     }
 
     /// Forgets policies that are gone, if otherwise more than `most` were remembered.
-    pub(super) fn bound(&mut self, most: usize, lives: impl Fn(&str) -> bool) {
+    pub(crate) fn bound(&mut self, most: usize, lives: impl Fn(&str) -> bool) {
         if self.0.len() > most {
             self.0.retain(|name, _| lives(name));
         }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, Digest, u64)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, Digest, u64)> {
         self.0.iter().map(|(name, (digest, revision))| (name.as_str(), *digest, *revision))
     }
 }
 
 /// What a policy says, without its file, its line, its comments and the names it is for.
-pub(super) fn digest(spec: &PolicySpec) -> Digest {
+pub(crate) fn digest(spec: &PolicySpec) -> Digest {
     // Taken apart in full, so that a new field cannot be forgotten here.
     let PolicySpec {
         name,

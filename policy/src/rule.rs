@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use panelboard_core::{Policy, PolicySpec, Rate, Rule, Window};
 
-use super::section::{Field, Notes, Section};
-use super::value;
-use super::yaml::Node;
+use crate::section::{Field, Notes, Section};
+use crate::value;
+use crate::yaml::Node;
 
 /// Stands in for a rule that could not be read, so that the others keep their numbers. It agrees with any other.
-pub(super) const STAND_IN: Rule = Rule::ConsecutiveFailures { threshold: 5 };
+pub(crate) const STAND_IN: Rule = Rule::ConsecutiveFailures { threshold: 5 };
 
 const MEASURES: [&str; 4] = ["failure_rate", "slow_rate", "failures", "consecutive_failures"];
 
 /// Reads a rule; [`STAND_IN`] if something is wrong with it, which is reported.
-pub(super) fn read(node: &Node, path: &str, notes: &mut Notes) -> Rule {
+pub(crate) fn read(node: &Node, path: &str, notes: &mut Notes) -> Rule {
     notes.stands(path, node.line);
     let Field::Given(section) = Section::of(node, path, "trip", notes) else { return STAND_IN };
     let before = notes.findings.len();

@@ -5,11 +5,11 @@ use std::collections::{HashMap, VecDeque};
 
 use panelboard_core::{BreakerName, NAME_BYTES_MAX, Pattern};
 
-use crate::limits::PATTERN_STEPS;
+use crate::limits::PATTERN_STEPS_MAX;
 
 /// Two patterns of different policies between which specificity does not decide; by their places in what was given.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Conflict {
+pub(crate) enum Conflict {
     /// They are the same.
     Same { first: usize, second: usize },
     /// They are equally specific, and both match this name.
@@ -23,14 +23,14 @@ pub(super) enum Conflict {
 
 /// All conflicts among patterns, each given with the number of its policy. At most one for each pattern, with the
 /// first that it conflicts with.
-pub(super) fn conflicts(patterns: &[(&Pattern, usize)]) -> Vec<Conflict> {
+pub(crate) fn conflicts(patterns: &[(&Pattern, usize)]) -> Vec<Conflict> {
     // Of equally specific patterns the literal beginnings are equally long, so a common name has them in common.
     let mut alike: HashMap<&str, Vec<usize>> = HashMap::new();
     for (index, (pattern, _)) in patterns.iter().enumerate() {
         alike.entry(beginning(pattern)).or_default().push(index);
     }
     let mut found = Vec::new();
-    let mut steps = PATTERN_STEPS;
+    let mut steps = PATTERN_STEPS_MAX;
     for mut group in alike.into_values() {
         let rank = |a: &usize, b: &usize| patterns[*a].0.specificity(patterns[*b].0);
         group.sort_by(|a, b| rank(a, b).then(a.cmp(b)));
@@ -81,7 +81,7 @@ fn ends_alike(a: &str, b: &str) -> bool {
 }
 
 /// What a pattern's names begin with.
-pub(super) fn beginning(pattern: &Pattern) -> &str {
+pub(crate) fn beginning(pattern: &Pattern) -> &str {
     let text = pattern.as_str();
     &text[..text.find('*').unwrap_or(text.len())]
 }

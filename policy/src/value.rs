@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use panelboard_core::{MINIMUM_CALLS_MAX, OnDisconnect, Rate};
 
-use super::yaml::{Content, Node};
 use crate::duration;
 use crate::nearest::nearest;
+use crate::yaml::{Content, Node};
 
 /// Why a value was not read.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Unread {
+pub(crate) enum Unread {
     /// It has been reported already.
     Known,
     /// This is wrong with it.
@@ -26,7 +26,7 @@ impl From<String> for Unread {
 }
 
 /// The text of a scalar.
-pub(super) fn scalar<'n>(node: &'n Node, wanted: &str) -> Result<&'n str, Unread> {
+pub(crate) fn scalar<'n>(node: &'n Node, wanted: &str) -> Result<&'n str, Unread> {
     let found = match &node.content {
         Content::Scalar(text) => return Ok(text),
         Content::Refused => return Err(Unread::Known),
@@ -38,12 +38,12 @@ pub(super) fn scalar<'n>(node: &'n Node, wanted: &str) -> Result<&'n str, Unread
 }
 
 /// A text.
-pub(super) fn text(node: &Node) -> Result<String, Unread> {
+pub(crate) fn text(node: &Node) -> Result<String, Unread> {
     scalar(node, "a text").map(|text| text.trim().to_owned())
 }
 
 /// A text for people, which a policy can do without.
-pub(super) fn optional_text(node: &Node) -> Result<String, Unread> {
+pub(crate) fn optional_text(node: &Node) -> Result<String, Unread> {
     match node.content {
         Content::Nothing => {
             Err("nothing stands where a text belongs: write a text, or remove the key".to_owned().into())
@@ -53,13 +53,13 @@ pub(super) fn optional_text(node: &Node) -> Result<String, Unread> {
 }
 
 /// `10s`.
-pub(super) fn duration(node: &Node) -> Result<Duration, Unread> {
+pub(crate) fn duration(node: &Node) -> Result<Duration, Unread> {
     let text = scalar(node, "a duration such as 10s")?;
     duration::parse(text).map_err(|error| error.to_string().into())
 }
 
 /// `20`.
-pub(super) fn number(node: &Node) -> Result<u32, Unread> {
+pub(crate) fn number(node: &Node) -> Result<u32, Unread> {
     let wanted = "a whole number such as 20";
     let text = scalar(node, wanted)?;
     let digits = text.strip_prefix('+').unwrap_or(text);
@@ -72,7 +72,7 @@ pub(super) fn number(node: &Node) -> Result<u32, Unread> {
 }
 
 /// `2` or `1.5`, in hundredths.
-pub(super) fn factor(node: &Node) -> Result<u32, Unread> {
+pub(crate) fn factor(node: &Node) -> Result<u32, Unread> {
     let text = scalar(node, "a number such as 2 or 1.5")?;
     match hundredths(text) {
         Ok(hundredths) => Ok(hundredths),
@@ -84,7 +84,7 @@ pub(super) fn factor(node: &Node) -> Result<u32, Unread> {
 }
 
 /// `50%` as a threshold, which zero is not.
-pub(super) fn rate(node: &Node) -> Result<Rate, Unread> {
+pub(crate) fn rate(node: &Node) -> Result<Rate, Unread> {
     let hundredths = percent(node)?;
     Rate::from_hundredths(hundredths).ok_or_else(|| {
         let written = scalar(node, "a percentage such as 50%").unwrap_or_default();
@@ -93,7 +93,7 @@ pub(super) fn rate(node: &Node) -> Result<Rate, Unread> {
 }
 
 /// `50%` or `12.5%`, in hundredths of a percent.
-pub(super) fn percent(node: &Node) -> Result<u32, Unread> {
+pub(crate) fn percent(node: &Node) -> Result<u32, Unread> {
     let text = scalar(node, "a percentage such as 50%")?;
     let Some(number) = text.strip_suffix('%') else {
         return Err(match hundredths(text) {
@@ -118,7 +118,7 @@ pub(super) fn percent(node: &Node) -> Result<u32, Unread> {
 }
 
 /// A list of words, each with its line.
-pub(super) fn words(node: &Node) -> Result<Vec<(String, usize)>, Unread> {
+pub(crate) fn words(node: &Node) -> Result<Vec<(String, usize)>, Unread> {
     match &node.content {
         Content::List(items) => {
             let word = |item: &Node| Ok((scalar(item, "a word")?.to_owned(), item.line));
@@ -136,7 +136,7 @@ pub(super) fn words(node: &Node) -> Result<Vec<(String, usize)>, Unread> {
 }
 
 /// `local`, `allow` or `deny`.
-pub(super) fn on_disconnect(node: &Node) -> Result<OnDisconnect, Unread> {
+pub(crate) fn on_disconnect(node: &Node) -> Result<OnDisconnect, Unread> {
     const KNOWN: [(&str, OnDisconnect); 3] =
         [("local", OnDisconnect::Local), ("allow", OnDisconnect::Allow), ("deny", OnDisconnect::Deny)];
     let text = scalar(node, "one of local, allow, deny")?;

@@ -6,44 +6,52 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::digest::Digest;
-use crate::limits::{Limits, POLICY_BYTES_TOTAL, POLICY_FILES};
+use crate::digest::Digest;
+use crate::limits::{FILES_MAX, Limit, Limits, TOTAL_BYTES_MAX};
 
 /// One file, or what is in the way of reading it.
 #[derive(Debug)]
-pub(super) struct Source {
-    pub(super) path: Arc<Path>,
-    pub(super) bytes: Result<Vec<u8>, String>,
+pub(crate) struct Source {
+    pub(crate) path: Arc<Path>,
+    pub(crate) bytes: Result<Vec<u8>, String>,
 }
 
 /// All files as they were at one time.
 #[derive(Debug)]
-pub(super) struct Sources {
-    pub(super) files: Vec<Source>,
-    pub(super) digest: Digest,
-}
-
-/// Looks at the path, which may have become a directory, a file or nothing since the last time.
-pub(super) fn read(path: &Path, limits: &Limits) -> Sources {
-    let files = match fs::metadata(path) {
-        Err(error) => {
-            vec![refused(path, format!("cannot be read: {error}: give a YAML file or a directory of them"))]
-        }
-        Ok(meta) if meta.is_dir() => match names(path) {
-            Ok(names) => all(&names, limits),
-            Err(reason) => vec![refused(path, reason)],
-        },
-        Ok(_) => vec![Source { path: path.into(), bytes: bytes(path, limits.policy_file_bytes) }],
-    };
-    Sources::of(files)
-}
-
-/// One file that is not on the disk.
-pub(super) fn given(path: &Path, text: &str) -> Sources {
-    Sources::of(vec![Source { path: path.into(), bytes: Ok(text.into()) }])
+pub struct Sources {
+    pub(crate) files: Vec<Source>,
+    pub(crate) digest: Digest,
 }
 
 impl Sources {
+    /// Looks at the path, which may have become a directory, a file or nothing since the last time.
+    pub fn read(path: &Path, limits: &Limits) -> Self {
+        let files = match fs::metadata(path) {
+            Err(error) => {
+                vec![refused(
+                    path,
+                    format!("cannot be read: {error}: give a YAML file or a directory of them"),
+                )]
+            }
+            Ok(meta) if meta.is_dir() => match names(path) {
+                Ok(names) => all(&names, limits),
+                Err(reason) => vec![refused(path, reason)],
+            },
+            Ok(_) => vec![Source { path: path.into(), bytes: bytes(path, limits.file_bytes) }],
+        };
+        Self::of(files)
+    }
+
+    /// One file that is not on the disk; messages call it by this path.
+    pub fn of_text(path: &Path, text: &str) -> Self {
+        Self::of(vec![Source { path: path.into(), bytes: Ok(text.into()) }])
+    }
+
+    /// What tells whether anything in them has changed, what cannot be read included.
+    pub const fn digest(&self) -> Digest {
+        self.digest
+    }
+
     fn of(files: Vec<Source>) -> Self {
         let digest = files.iter().fold(Digest::EMPTY, |digest, file| {
             let digest = digest.with(file.path.as_os_str().as_encoded_bytes());
@@ -72,10 +80,8 @@ fn names(dir: &Path) -> Result<Vec<PathBuf>, String> {
         if yaml && !name.as_encoded_bytes().starts_with(b".") && !path.is_dir() {
             found.push(path);
         }
-        if found.len() > POLICY_FILES {
-            return Err(format!(
-                "the directory holds more than {POLICY_FILES} YAML files: put them together"
-            ));
+        if found.len() > FILES_MAX {
+            return Err(format!("the directory holds more than {FILES_MAX} YAML files: put them together"));
         }
     }
     if found.is_empty() {
@@ -86,15 +92,15 @@ fn names(dir: &Path) -> Result<Vec<PathBuf>, String> {
 }
 
 fn all(paths: &[PathBuf], limits: &Limits) -> Vec<Source> {
-    let mut left = POLICY_BYTES_TOTAL;
+    let mut left = TOTAL_BYTES_MAX;
     let mut files = Vec::new();
     for path in paths {
-        let bytes = bytes(path, limits.policy_file_bytes);
+        let bytes = bytes(path, limits.file_bytes);
         let length = bytes.as_ref().map_or(0, Vec::len);
         if length > left {
             files.push(refused(
                 path,
-                format!("with it the files hold more than {POLICY_BYTES_TOTAL} bytes: remove some"),
+                format!("with it the files hold more than {TOTAL_BYTES_MAX} bytes: remove some"),
             ));
             break;
         }
@@ -104,19 +110,19 @@ fn all(paths: &[PathBuf], limits: &Limits) -> Vec<Source> {
     files
 }
 
-fn bytes(path: &Path, most: usize) -> Result<Vec<u8>, String> {
+fn bytes(path: &Path, limit: Limit) -> Result<Vec<u8>, String> {
     let unreadable = |error| format!("cannot be read: {error}: let this process read it");
     // A pipe would be waited for without end, so the kind is looked at before the file is opened.
     if !fs::metadata(path).map_err(unreadable)?.is_file() {
         return Err("is no regular file: give a YAML file or a directory of them".into());
     }
-    let mut bytes = Vec::new();
+    let (most, mut bytes) = (limit.most, Vec::new());
     // One byte more than allowed tells a file that is too large from one that just fits.
     let length = File::open(path)
         .and_then(|file| file.take((most as u64).saturating_add(1)).read_to_end(&mut bytes))
         .map_err(unreadable)?;
     if length > most {
-        return Err(format!("is larger than {most} bytes: split it, or raise limits.policy-file-bytes"));
+        return Err(format!("is larger than {most} bytes: {}", limit.remedy("split it")));
     }
     Ok(bytes)
 }

@@ -3,7 +3,7 @@
 /// The name nearest to `wrong` by edit distance, if one is near enough to be a slip of the hand.
 ///
 /// Near enough is a third of the longer one's letters: beyond that, a suggestion misleads more often than it helps.
-pub(crate) fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wrong: Vec<char> = wrong.chars().take(LENGTH_MAX).collect();
     known
         .into_iter()
