@@ -2,13 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use panelboard_core::ProbeId;
+use panelboard_core::{ProbeId, Timestamp};
 use panelboard_proto::v1::{self, acquire_response::Decision};
 use tonic::{Code, Status};
 
 use super::{Agent, events::Event};
 use crate::{
-    cell::Source,
+    cell::{Cell, Source},
     limits::ACQUIRE_TIMEOUT,
     slot::Slot,
     wire::{self, Base},
@@ -42,18 +42,7 @@ impl Agent {
                 if let Some(status) = &answer.status {
                     self.apply(slot, status, None, Source::Answer);
                 }
-                slot.update(|cell, now| match &answer.decision {
-                    Some(Decision::Grant(v1::Grant { generation, probe: Some(probe), .. })) => {
-                        let generation = generation.map(Into::into).unwrap_or_default();
-                        let timeout = wire::span(probe.timeout.as_ref()).unwrap_or_default();
-                        cell.granted(ProbeId(probe.id), generation, timeout, now);
-                    }
-                    // It is CLOSED meanwhile: the status has said so.
-                    Some(Decision::Grant(_)) | None => cell.refused(Some(Duration::ZERO), now),
-                    Some(Decision::Rejection(rejection)) => {
-                        cell.refused(wire::span(rejection.retry_after.as_ref()), now);
-                    }
-                });
+                slot.update(|cell, now| decided(cell, answer.decision.as_ref(), now));
             }
             Err(status) => {
                 if status.code() == Code::NotFound {
@@ -111,6 +100,22 @@ impl Agent {
                 nearest,
                 "the panel has no policy for this breaker: it stays LOCAL until there is one"
             );
+        }
+    }
+}
+
+/// What the answer to an ask means for the cell, once its status was applied.
+pub(super) fn decided(cell: &mut Cell, decision: Option<&Decision>, now: Timestamp) {
+    match decision {
+        Some(Decision::Grant(v1::Grant { generation, probe: Some(probe), .. })) => {
+            let generation = generation.map(Into::into).unwrap_or_default();
+            let timeout = wire::span(probe.timeout.as_ref()).unwrap_or_default();
+            cell.granted(ProbeId(probe.id), generation, timeout, now);
+        }
+        // It is CLOSED meanwhile: the status has said so.
+        Some(Decision::Grant(_)) | None => cell.refused(Some(Duration::ZERO), now),
+        Some(Decision::Rejection(rejection)) => {
+            cell.refused(wire::span(rejection.retry_after.as_ref()), now);
         }
     }
 }
