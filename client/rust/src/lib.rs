@@ -112,4 +112,5 @@ pub mod policy {
     pub use panelboard_core::{
         Classification, GuardSpec, HalfOpenSpec, OpenSpec, PolicySpec, Rate, Rule, Violation, Window,
     };
+    pub use panelboard_policy::{Place, PolicyErrors, Problem};
 }

@@ -24,6 +24,8 @@ pub(crate) const WAITERS_MAX: usize = 1_024;
 pub(crate) const PROBES_OUT_MAX: usize = 1_000;
 /// A policy in the cache directory is not larger than this.
 pub(crate) const CACHED_BYTES_MAX: usize = 64 * 1024;
+/// A settings file is not larger than this.
+pub(crate) const SETTINGS_BYTES_MAX: usize = 64 * 1024;
 /// The longest explanation that a rejection carries, in bytes.
 pub(crate) const EXPLANATION_BYTES_MAX: usize = 1_024;
 
