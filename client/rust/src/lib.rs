@@ -77,29 +77,39 @@ mod builder;
 mod cache;
 mod call;
 mod cell;
+mod chain;
 mod client;
 mod clock;
 mod dice;
 mod fact;
 mod fallback;
+mod hint;
 mod identity;
+#[cfg(feature = "tower")]
+pub mod layer;
 mod limits;
 mod local;
 mod mode;
 mod permit;
 mod post;
 mod rejected;
+#[cfg(feature = "reqwest")]
+mod reqwest;
 mod slot;
 mod state;
 mod tally;
 mod wire;
 mod word;
 
+#[cfg(feature = "reqwest")]
+pub use self::reqwest::BreakerMiddleware;
 pub use breaker::Breaker;
 pub use builder::{BuildError, Builder};
 pub use call::CallError;
 pub use client::{Client, NotReady};
 pub use fact::{Fact, Observation};
+#[cfg(feature = "tower")]
+pub use layer::BreakerLayer;
 pub use mode::Mode;
 pub use permit::Permit;
 pub use rejected::{Reason, Rejected};
