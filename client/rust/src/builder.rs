@@ -182,7 +182,16 @@ impl Builder {
         self.build_in(|name| std::env::var_os(name))
     }
 
-    fn build_in(self, environment: impl Fn(&str) -> Option<OsString>) -> Result<Client, BuildError> {
+    /// The mode that the code gives.
+    #[cfg(feature = "testing")]
+    pub(crate) const fn given_mode(&self) -> Option<Mode> {
+        self.mode
+    }
+
+    pub(crate) fn build_in(
+        self,
+        environment: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Client, BuildError> {
         let settings = Settings::new(&environment, self.settings_file.as_deref())?;
         let mode = settings.or(self.mode, Mode::VARIABLE, settings::mode)?.unwrap_or_default();
         let probe_wait = settings.or(self.probe_wait, settings::PROBE_WAIT, settings::probe_wait)?;

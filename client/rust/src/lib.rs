@@ -102,7 +102,9 @@ mod wire;
 mod word;
 
 #[cfg(feature = "reqwest")]
-pub use self::reqwest::BreakerMiddleware;
+pub use self::reqwest::BreakerMiddleware;#[cfg(feature = "testing")]
+pub mod testing;
+
 pub use breaker::Breaker;
 pub use builder::{BuildError, Builder};
 pub use call::CallError;
