@@ -83,6 +83,7 @@ mod clock;
 mod dice;
 mod fact;
 mod fallback;
+mod fallbacks;
 mod hint;
 mod identity;
 #[cfg(feature = "tower")]
@@ -98,18 +99,19 @@ mod reqwest;
 mod slot;
 mod state;
 mod tally;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod wire;
 mod word;
 
 #[cfg(feature = "reqwest")]
-pub use self::reqwest::BreakerMiddleware;#[cfg(feature = "testing")]
-pub mod testing;
-
+pub use self::reqwest::BreakerMiddleware;
 pub use breaker::Breaker;
 pub use builder::{BuildError, Builder};
 pub use call::CallError;
 pub use client::{Client, NotReady};
 pub use fact::{Fact, Observation};
+pub use fallbacks::{Fallbacks, Missed};
 #[cfg(feature = "tower")]
 pub use layer::BreakerLayer;
 pub use mode::Mode;
