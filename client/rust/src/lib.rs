@@ -80,10 +80,12 @@ mod cell;
 mod chain;
 mod client;
 mod clock;
+mod codebook;
 mod dice;
 mod fact;
 mod fallback;
 mod fallbacks;
+mod gather;
 mod hint;
 mod identity;
 #[cfg(feature = "tower")]
@@ -92,6 +94,7 @@ mod limits;
 mod local;
 mod mode;
 mod permit;
+mod plate;
 mod post;
 mod rejected;
 #[cfg(feature = "reqwest")]

@@ -18,7 +18,7 @@ impl Agent {
     /// Asks for a probe. The cell has one ask under way at a time.
     pub(super) fn ask(&mut self, slot: &Arc<Slot>) {
         let Some(mut client) = self.client() else {
-            slot.update(|cell, now| cell.refused(None, now));
+            slot.with(|cell, now| cell.refused(None, now));
             return;
         };
         let request = v1::AcquireRequest {
@@ -38,18 +38,18 @@ impl Agent {
     pub(super) fn on_acquired(&mut self, slot: &Arc<Slot>, result: Result<v1::AcquireResponse, Status>) {
         match result {
             Ok(answer) => {
-                slot.update(|cell, now| cell.ticked(answer.tick, now));
+                slot.with(|cell, now| cell.ticked(answer.tick, now));
                 if let Some(status) = &answer.status {
                     self.apply(slot, status, None, Source::Answer);
                 }
-                slot.update(|cell, now| decided(cell, answer.decision.as_ref(), now));
+                slot.with(|cell, now| decided(cell, answer.decision.as_ref(), now));
             }
             Err(status) => {
                 if status.code() == Code::NotFound {
                     self.not_found(slot, "");
                 } else {
                     let again = super::backoff(&mut self.dice, 1);
-                    slot.update(|cell, now| cell.refused(Some(again), now));
+                    slot.with(|cell, now| cell.refused(Some(again), now));
                 }
                 if !is_passing(status.code()) {
                     self.log.complain("to give probes", &status);
@@ -67,7 +67,7 @@ impl Agent {
         base: Option<Base>,
         source: Source,
     ) {
-        let (wrong, new_policy) = slot.update(|cell, now| {
+        let (wrong, new_policy) = slot.with(|cell, now| {
             let (known, wrong) = wire::known(status, base.unwrap_or(Base::Answer(now)));
             let before = Arc::clone(cell.policy());
             cell.apply(known, source, now);
@@ -91,7 +91,7 @@ impl Agent {
 
     /// The server knows no such breaker.
     pub(super) fn not_found(&mut self, slot: &Arc<Slot>, nearest: &str) {
-        let news = slot.update(|cell, now| cell.not_found(now));
+        let news = slot.with(|cell, now| cell.not_found(now));
         self.touched.push(Arc::clone(slot));
         self.readies.not_found(&slot.name, nearest);
         if news {

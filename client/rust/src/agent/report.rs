@@ -87,7 +87,7 @@ impl Agent {
                 self.reports.failures = 0;
                 let mut results = answer.results.into_iter();
                 for (slot, sequence) in sent {
-                    slot.update(|cell, now| cell.ticked(answer.tick, now));
+                    slot.with(|cell, now| cell.ticked(answer.tick, now));
                     self.on_result(&slot, sequence, results.next());
                 }
             }
@@ -97,7 +97,7 @@ impl Agent {
 
     fn on_result(&mut self, slot: &Arc<Slot>, sequence: u64, result: Option<v1::ReportResult>) {
         // Before the status is applied: what the status ends must not be sent again.
-        slot.update(|cell, now| answered(cell, sequence, result.as_ref(), now));
+        slot.with(|cell, now| answered(cell, sequence, result.as_ref(), now));
         let Some(result) = result else { return self.touched.push(Arc::clone(slot)) };
         if let Some(error) = &result.error {
             if error.code == Code::NotFound as i32 {
@@ -123,7 +123,7 @@ impl Agent {
             RECONNECT_MAX
         };
         for (slot, sequence) in sent {
-            slot.update(|cell, now| refused(cell, sequence, code, again, now));
+            slot.with(|cell, now| refused(cell, sequence, code, again, now));
             self.touched.push(slot);
         }
     }

@@ -205,7 +205,7 @@ impl Agent {
         let Link::Up { leave_at, .. } = stream.link else { return self.streams.all.push(stream) };
         if !self.streams.is_covered(&stream) {
             for slot in &stream.selection {
-                slot.update(|cell, now| cell.lost(now));
+                slot.with(|cell, now| cell.lost(now));
             }
             self.touched.extend(stream.selection.iter().cloned());
         }

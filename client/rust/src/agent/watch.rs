@@ -29,7 +29,7 @@ impl Subject for Arc<Slot> {
     }
 
     fn tell(&self, what: impl FnOnce(&mut Cell, Timestamp)) {
-        self.update(what);
+        self.with(what);
     }
 }
 

@@ -31,7 +31,7 @@ impl Cell {
                 if is_over(over.until) {
                     return self.admit_probe(now);
                 }
-                let (explanation, until) = (over.hand.to_string().into(), over.until);
+                let (explanation, until) = (Arc::clone(&over.sentence), over.until);
                 Err(self.refusal(Reason::ForcedOpen, until, explanation, now))
             }
             (Admission::Reject, None, StateKind::Open) if is_over(known.deadline) => self.admit_probe(now),
@@ -106,11 +106,7 @@ impl Cell {
                     RejectionReason::Recovering => Reason::Recovering,
                 };
                 let explanation = match reason {
-                    Reason::ForcedOpen => self
-                        .known
-                        .as_ref()
-                        .and_then(|known| known.over.as_ref())
-                        .map_or_else(|| "".into(), |over| over.hand.to_string().into()),
+                    Reason::ForcedOpen => self.forced_by(),
                     Reason::Open => self.explanation(now),
                     _ => "".into(),
                 };
@@ -137,6 +133,12 @@ impl Cell {
         let retry_after = until.map(|until| until.since(now));
         let (freshness, no_probe) = (self.freshness, NoProbe::default());
         Refusal { reason, retry_after, freshness, explanation, no_probe, asked_at: None }
+    }
+
+    /// Who forced it open, and why.
+    pub(super) fn forced_by(&self) -> Arc<str> {
+        let over = self.known.as_ref().and_then(|known| known.over.as_ref());
+        over.map_or_else(|| "".into(), |over| Arc::clone(&over.sentence))
     }
 
     /// This instance's turn after the breaker closed.
