@@ -13,8 +13,6 @@ pub(crate) enum Outcome {
     Ratio { ours: String, theirs: String, ratio: Spread, goal: f64 },
     /// A count that is to be zero.
     Count { ours: u64, theirs: String },
-    /// Not measured, and why.
-    LeftOut { why: &'static str, goal: f64 },
 }
 
 impl Outcome {
@@ -22,7 +20,6 @@ impl Outcome {
         match self {
             Self::Ratio { ratio, goal, .. } => ratio.median >= *goal,
             Self::Count { ours, .. } => *ours == 0,
-            Self::LeftOut { .. } => false,
         }
     }
 
@@ -32,18 +29,11 @@ impl Outcome {
                 [ours.clone(), theirs.clone(), ratio.to_string(), format!(">= {}", figure(*goal))]
             }
             Self::Count { ours, theirs } => [ours.to_string(), theirs.clone(), "-".into(), "0".into()],
-            Self::LeftOut { why, goal } => {
-                [(*why).into(), "-".into(), "-".into(), format!(">= {}", figure(*goal))]
-            }
         }
     }
 
     fn word(&self) -> &'static str {
-        match (self, self.is_met()) {
-            (Self::LeftOut { .. }, _) => "left out",
-            (_, true) => "met",
-            (_, false) => "short",
-        }
+        if self.is_met() { "met" } else { "short" }
     }
 }
 

@@ -11,6 +11,7 @@
 
 mod after_crossing;
 mod allocations;
+mod backend;
 mod call;
 mod contest;
 mod cpu;
@@ -21,6 +22,7 @@ mod ours;
 mod peers;
 mod plan;
 mod redis;
+mod seat;
 mod server;
 mod spread;
 
@@ -89,13 +91,16 @@ fn benchmark(plan: Plan) -> Result<(), Failure> {
     let ours = Ours::connect(&server)?;
     let mut goals = Goals::default();
 
-    contest::run(&ours, plan, &mut goals)?;
+    let costs = contest::run(&ours, plan, &mut goals)?;
     goals.add(allocations::goal(&ours));
     goals.add(cpu::goal(&server, plan)?);
     goals.print();
 
-    println!("\nfor illustration, not a contest:");
-    println!("  {}", redis::line(plan)?);
+    println!(
+        "2 threads: both call one breaker; ns per call is wall time / calls of both. The rest is in docs/performance.md."
+    );
+    println!("\n{costs}");
+    println!("\nfor illustration, not a contest:\n  {}", redis::line(plan)?);
     println!("\n{}", after_crossing::table(&ours, plan)?);
     println!("\n{}", goals.verdict());
     Ok(())

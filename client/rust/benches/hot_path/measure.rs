@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{call::Call, plan::Plan};
+use crate::{call::Call, plan::Plan, seat::Seat};
 
 /// What must become of every call of a batch. A batch with another end measured something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,7 @@ type Batch<'a> = Box<dyn FnMut(u64) -> Duration + 'a>;
 
 /// One contestant of the rounds.
 pub(crate) struct Side<'a> {
+    pub(crate) seat: Seat,
     batch: Batch<'a>,
     threads: u64,
     calls: u64,
@@ -30,17 +31,17 @@ pub(crate) struct Side<'a> {
 
 impl<'a> Side<'a> {
     /// One thread.
-    pub(crate) fn alone(mut caller: impl Call + 'a, expected: Expected) -> Self {
-        Self::new(1, Box::new(move |calls| spin(&mut caller, calls, expected)))
+    pub(crate) fn alone(seat: Seat, mut caller: impl Call + 'a, expected: Expected) -> Self {
+        Self::new(seat, 1, Box::new(move |calls| spin(&mut caller, calls, expected)))
     }
 
     /// Two threads that share one breaker.
-    pub(crate) fn together<C: Call + Send>(make: impl Fn() -> C + 'a) -> Self {
-        Self::new(2, Box::new(move |calls| spin_together([make(), make()], calls)))
+    pub(crate) fn together<C: Call + Send>(seat: Seat, make: impl Fn() -> C + 'a) -> Self {
+        Self::new(seat, 2, Box::new(move |calls| spin_together([make(), make()], calls)))
     }
 
-    fn new(threads: u64, batch: Batch<'a>) -> Self {
-        Self { batch, threads, calls: 1_000, figures: Vec::new() }
+    fn new(seat: Seat, threads: u64, batch: Batch<'a>) -> Self {
+        Self { seat, batch, threads, calls: 1_000, figures: Vec::new() }
     }
 
     /// Warms up, and finds how many calls fill a batch.

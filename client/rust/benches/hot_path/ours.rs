@@ -6,11 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use panelboard_client::{Breaker, Client, Freshness, State};
+use panelboard_client::{Breaker, BreakerLayer, Client, Fact, Freshness, Rejected, State, layer::BoxError};
+use tower::{Layer, Service};
 
 use crate::{
     Failure,
-    call::{Call, failing_work, work},
+    backend::{Backend, Request, at_once},
+    call::{Call, Failed, failing_work, work},
     server::Server,
 };
 
@@ -103,5 +105,29 @@ impl Call for Caller<'_> {
                 false
             }
         }
+    }
+}
+
+/// Our layer around a service, on one thread. As the peer's, it takes an error for a failure.
+pub(crate) struct Layered<S>(S);
+
+pub(crate) fn layered(
+    breaker: &Breaker,
+) -> Layered<impl Service<Request, Response = u64, Error = BoxError> + use<>> {
+    let classify = |result: Result<&u64, &Failed>| match result {
+        Ok(_) => Fact::Success,
+        Err(_) => Fact::Failure("other"),
+    };
+    Layered(BreakerLayer::by_result(breaker.clone(), classify).layer(Backend))
+}
+
+impl<S: Service<Request, Response = u64, Error = BoxError>> Call for Layered<S> {
+    #[inline(always)]
+    fn succeed(&mut self) -> bool {
+        at_once(&mut self.0, Request(true)).is_ok()
+    }
+
+    fn fail(&mut self) -> bool {
+        at_once(&mut self.0, Request(false)).is_err_and(|error| Rejected::in_error(&*error).is_none())
     }
 }
