@@ -4,7 +4,7 @@ use std::{error::Error, fmt, io, time::Duration};
 
 use panelboard_client::{Fact, Observation, Rejected};
 
-use crate::{cause, touchy};
+use crate::{cause, servers, touchy};
 
 /// As an application wraps errors.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ fn a_status_is_its_code_and_its_hint() {
 
 #[test]
 fn a_name_that_does_not_resolve_is_dns() {
-    let error = std::net::TcpStream::connect("nothing.invalid:80").unwrap_err();
+    let error = std::net::TcpStream::connect((servers::nameless(), 80)).unwrap_err();
     assert_eq!(Fact::of_error(&error), Fact::Cause("dns"), "{error:?}");
 }
 

@@ -167,6 +167,61 @@ async fn what_breaks_on_the_way_is_told_apart() {
     }
 }
 
+/// As rustls fails, without its weight.
+fn corrupt() -> std::io::Error {
+    std::io::Error::new(std::io::ErrorKind::InvalidData, "received corrupt message")
+}
+
+#[tokio::test]
+async fn what_fails_while_connecting_is_known_by_its_place() {
+    for (fails, expected) in [
+        (corrupt as fn() -> std::io::Error, "tls"),
+        (|| std::io::Error::other("no socket to be had"), "connect"),
+    ] {
+        let breaker = touchy();
+        let connector = tower::service_fn(move |_: http::Uri| async move {
+            Err::<hyper_util::rt::TokioIo<tokio::net::TcpStream>, _>(fails())
+        });
+        let channel = Endpoint::from_static("http://shipping").connect_with_connector_lazy(connector);
+        let service = ServiceBuilder::new().layer(BreakerLayer::new(breaker.clone())).service(channel);
+        let status = soon("an answer", HealthClient::new(service).check(asking("ok"))).await.unwrap_err();
+        assert_eq!(cause(&breaker).await, expected, "{status:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_that_begins_is_no_stream_that_begins() {
+    let server = servers::http().await;
+    let breaker = touchy();
+    let layer = BreakerLayer::new(breaker.clone()).headers_only();
+    let service = ServiceBuilder::new().layer(layer).service(channel(server));
+    let request = http::Request::post(format!("http://{server}/page"))
+        .header("content-type", "application/grpc")
+        .body(tonic::body::Body::empty())
+        .unwrap();
+    soon("an answer", tower::ServiceExt::oneshot(service, request)).await.unwrap();
+    assert_eq!(cause(&breaker).await, "grpc_unknown");
+}
+
+#[tokio::test]
+async fn an_answer_that_ends_without_trailers_is_unknown_to_whoever_reads_it() {
+    let breaker = touchy();
+    let answer = tower::service_fn(|_: http::Request<()>| async {
+        let message = http_body_util::Full::new(hyper::body::Bytes::from_static(&[0; 5]));
+        let answer = http::Response::builder().header("content-type", "application/grpc").body(message);
+        Ok::<_, std::convert::Infallible>(answer.unwrap())
+    });
+    let service = ServiceBuilder::new().layer(BreakerLayer::new(breaker.clone())).service(answer);
+    let request = http::Request::post("/").header("content-type", "application/grpc").body(()).unwrap();
+    let mut body = tower::ServiceExt::oneshot(service, request).await.unwrap().into_body();
+    // As hyper's server reads: it stops where the body says that it is at its end.
+    while !http_body::Body::is_end_stream(&body) {
+        drop(http_body_util::BodyExt::frame(&mut body).await);
+    }
+    drop(body);
+    assert_eq!(cause(&breaker).await, "grpc_unknown");
+}
+
 #[tokio::test]
 async fn tonics_own_timeout_is_one() {
     let server = servers::grpc().await;
@@ -189,6 +244,15 @@ async fn an_answer_that_is_none_is_unknown_or_the_proxys() {
         ("raw/x?content-type=application/grpc", "grpc_unknown"),
         ("raw/x?content-type=text/html", "grpc_unknown"),
         ("raw/x?content-type=application/grpcx", "grpc_unknown"),
+        // Details that are no base64, or no message.
+        (
+            "raw/x?content-type=application/grpc&grpc-status=14&grpc-status-details-bin=%21%21",
+            "grpc_unavailable",
+        ),
+        (
+            "raw/x?content-type=application/grpc&grpc-status=14&grpc-status-details-bin=AAAA",
+            "grpc_unavailable",
+        ),
         ("status/503?content-type=text/html", "http_503"),
         ("status/429?content-type=application/grpc&grpc-status=0", "http_429"),
     ] {

@@ -13,7 +13,7 @@ use hyper_util::{
 use panelboard_client::{Breaker, BreakerLayer, Fact, Reason, Rejected, State, layer};
 use tower::{Service, ServiceBuilder, ServiceExt};
 
-use crate::{breaker, cause, servers, soon, touchy};
+use crate::{BOUND, breaker, cause, servers, soon, touchy};
 
 type Client = Hyper<HttpConnector, Empty<Bytes>>;
 type Answer = Result<Response<layer::WatchedBody<Incoming>>, layer::BoxError>;
@@ -100,7 +100,19 @@ async fn what_breaks_on_the_way_is_told_apart() {
         assert_eq!(cause(&breaker).await, expected, "{error:?}");
     }
     let breaker = touchy();
-    let error = ask(&breaker, "http://nothing.invalid/".into()).await.unwrap_err();
+    let error = ask(&breaker, format!("http://{}/", servers::nameless())).await.unwrap_err();
+    assert_eq!(cause(&breaker).await, "dns", "{error:?}");
+}
+
+#[tokio::test]
+async fn a_resolver_of_ones_own_fails_with_dns_too() {
+    let resolver = tower::service_fn(|_: hyper_util::client::legacy::connect::dns::Name| async {
+        Err::<std::iter::Empty<std::net::SocketAddr>, _>("the resolver is down")
+    });
+    let client = Hyper::builder(TokioExecutor::new()).build(HttpConnector::new_with_resolver(resolver));
+    let breaker = touchy();
+    let service = ServiceBuilder::new().layer(BreakerLayer::new(breaker.clone())).service(client);
+    let error = soon("an answer", service.oneshot(get_from("http://shipping/".into()))).await.unwrap_err();
     assert_eq!(cause(&breaker).await, "dns", "{error:?}");
 }
 
@@ -117,9 +129,9 @@ async fn a_timeout_inside_is_a_failure_and_one_outside_abandons() {
     assert_eq!(cause(&inside).await, "timeout");
 
     let outside = breaker(2);
-    for path in ["status/503", "never", "status/503"] {
+    for (path, span) in [("status/503", BOUND), ("never", short), ("status/503", BOUND)] {
         let service =
-            ServiceBuilder::new().timeout(short).layer(BreakerLayer::new(outside.clone())).service(client());
+            ServiceBuilder::new().timeout(span).layer(BreakerLayer::new(outside.clone())).service(client());
         let answer = soon("an end", service.oneshot(get_from(format!("http://{server}/{path}")))).await;
         assert_eq!(answer.is_err(), path == "never");
     }

@@ -1,5 +1,6 @@
 //! The layers against real servers: the outcomes that a breaker sees through tonic, hyper, axum and reqwest.
 
+mod cost;
 mod errors;
 mod grpc;
 mod http;

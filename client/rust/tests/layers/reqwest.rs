@@ -38,7 +38,7 @@ async fn what_breaks_on_the_way_is_told_apart() {
         (format!("http://{}/", servers::nowhere().await), "connect"),
         (format!("http://{}/", servers::cut_after(b"").await), "reset"),
         (format!("http://{}/", servers::cut_after(b"hello\r\n\r\n").await), "malformed"),
-        ("http://nothing.invalid/".into(), "dns"),
+        (format!("http://{}/", servers::nameless()), "dns"),
     ] {
         let breaker = touchy();
         let error = get(&client(&breaker), url).await.unwrap_err();

@@ -46,6 +46,7 @@ pub(crate) async fn http() -> SocketAddr {
     let router = Router::new()
         .route("/status/{status}", any(status))
         .route("/raw/{*method}", any(raw))
+        .route("/page", any(|| async { axum::response::Html("<p>It works!</p>") }))
         .route("/never", get(std::future::pending::<()>));
     serve(router).await
 }
@@ -66,6 +67,11 @@ pub(crate) async fn cut_after(said: &'static [u8]) -> SocketAddr {
         }
     });
     addr
+}
+
+/// A name that no resolver resolves, and that none has to be asked for: a label has at most 63 characters.
+pub(crate) fn nameless() -> String {
+    format!("{}.example", "x".repeat(64))
 }
 
 /// Nothing listens there.
