@@ -84,6 +84,10 @@ impl Cell {
                 }
             }
         }
+        if let Some(quarantine) = self.quarantined_while_stale(now) {
+            let (explanation, until) = (Arc::clone(&quarantine.explanation), quarantine.until);
+            return Err(self.refusal(Reason::Quarantined, until, explanation, now));
+        }
         let (decision, moved) = self.local.acquire(now);
         if moved {
             self.begin_stretch();
@@ -151,6 +155,12 @@ impl Cell {
     pub(super) fn quarantined(&self, now: Timestamp) -> Option<&Quarantine> {
         let quarantine = self.known.as_ref()?.quarantine.as_ref()?;
         quarantine.until.is_none_or(|until| now < until).then_some(quarantine)
+    }
+
+    /// The server's last word kept this instance out, and holds until its end or the ttl's; but for an override.
+    pub(super) fn quarantined_while_stale(&self, now: Timestamp) -> Option<&Quarantine> {
+        let holds = self.freshness == Freshness::Stale && self.local.condition().over.is_none();
+        self.quarantined(now).filter(|_| holds)
     }
 
     pub(super) fn on_disconnect(&self) -> OnDisconnect {

@@ -66,6 +66,9 @@ impl Cell {
     }
 
     fn door_of_local(&self, now: Timestamp) -> Door {
+        if self.quarantined_while_stale(now).is_some() {
+            return Door::Closer;
+        }
         let condition = self.local.condition();
         if self.freshness == Freshness::Local && condition.over.is_none() {
             match self.on_disconnect() {
