@@ -95,6 +95,19 @@ impl Breaker {
         }
     }
 
+    /// A permit or a rejection, as far as there is no waiting; none: [`acquire`](Self::acquire) may wait for a probe,
+    /// and nothing is counted yet.
+    #[cfg(feature = "tower")]
+    #[inline]
+    pub(crate) fn acquire_at_once(&self) -> Option<Result<Permit<'_>, Rejected>> {
+        let Inner::Live { slot, .. } = &self.inner else { return Some(Ok(Permit::detached())) };
+        match slot.admit() {
+            Ok(permit) => Some(Ok(permit)),
+            Err(no) if no.asked_at.is_some() && slot.post.mode == Mode::Enforce => None,
+            Err(no) => Some(turned_away(slot, &no)),
+        }
+    }
+
     /// The state that decides: the server's while FRESH, else the local breaker's. Only to look at: a call asks for a
     /// permit.
     pub fn state(&self) -> State {

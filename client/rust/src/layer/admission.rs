@@ -10,11 +10,7 @@ use std::{
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use crate::{
-    breaker::Breaker,
-    permit::Permit,
-    rejected::{Reason, Rejected},
-};
+use crate::{breaker::Breaker, permit::Permit, rejected::Rejected};
 
 /// A permit that outlives the call of `Service::call`.
 type Owned = Permit<'static>;
@@ -48,16 +44,18 @@ pub(super) struct Waiting<S, Req> {
 
 impl<S: Service<Req> + Clone, Req> Admission<S, Req> {
     pub(super) fn ask(breaker: &Breaker, service: &mut S, request: Req) -> Self {
-        match breaker.try_acquire() {
-            Ok(permit) => Self::Calling { call: service.call(request), permit: Some(permit.into_owned()) },
-            Err(rejected) if rejected.reason() == Reason::ProbesTaken => {
+        match breaker.acquire_at_once() {
+            Some(Ok(permit)) => {
+                Self::Calling { call: service.call(request), permit: Some(permit.into_owned()) }
+            }
+            Some(Err(rejected)) => Self::Rejected { rejected: Some(rejected) },
+            None => {
                 let breaker = breaker.clone();
                 let acquire = Box::pin(async move { breaker.acquire().await.map(Permit::into_owned) });
                 let next = service.clone();
                 let service = mem::replace(service, next);
                 Self::Waiting { waiting: Some(Box::new(Waiting { acquire, service, request })) }
             }
-            Err(rejected) => Self::Rejected { rejected: Some(rejected) },
         }
     }
 }

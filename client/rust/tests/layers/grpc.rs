@@ -2,7 +2,9 @@
 
 use std::{error::Error, net::SocketAddr, time::Duration};
 
-use panelboard_client::{Breaker, BreakerLayer, Reason, Rejected, State, layer::BreakerService};
+use panelboard_client::{
+    Breaker, BreakerLayer, Reason, Rejected, State, layer::BreakerService, testing::FakePanel,
+};
 use tonic::{
     Code, Status,
     transport::{Channel, Endpoint},
@@ -99,6 +101,24 @@ async fn a_stream_that_is_dropped_early_says_nothing() {
     // The streak goes on, as if nothing had been between.
     assert!(check(&mut client, "unavailable").await.is_err());
     assert_eq!(cause(&breaker).await, "grpc_unavailable");
+}
+
+#[tokio::test]
+async fn the_panel_is_told_what_became_of_each_call() {
+    let server = servers::grpc().await;
+    let panel = FakePanel::new();
+    let breaker = panel.client().breaker("quick/quote");
+    panel.close("quick/quote").await;
+    let mut client = client(server, &breaker);
+    watch(&mut client, "ok").await.unwrap();
+    for asked in ["not found", "unavailable"] {
+        watch(&mut client, asked).await.unwrap_err();
+    }
+    drop(soon("headers", client.watch(asking("never"))).await.unwrap());
+    let told = panel.reported_calls("quick/quote", 4).await;
+    assert_eq!((told.successes, told.failures, told.ignored, told.abandoned), (1, 1, 1, 1), "{told:?}");
+    let causes = [("grpc_not_found".into(), 1), ("grpc_unavailable".into(), 1)];
+    assert_eq!(told.causes, causes.into());
 }
 
 #[tokio::test]

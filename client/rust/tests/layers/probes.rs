@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use panelboard_client::{Breaker, BreakerLayer, Client, Fact, Reason, Rejected, State};
+use panelboard_client::{Breaker, BreakerLayer, Client, Fact, Reason, Rejected, State, testing::FakePanel};
 use tower::{Service, ServiceBuilder, ServiceExt};
 
 use crate::{BOUND, eventually, panel::Panel, soon};
@@ -88,4 +88,28 @@ async fn readiness_takes_no_permit_and_a_waiting_call_may_be_dropped() {
         soon("a probe", service.ready().await.unwrap().call(())).await.unwrap();
     }
     eventually("CLOSED", || breaker.state() == State::Closed).await;
+}
+
+#[tokio::test]
+async fn a_call_that_waits_counts_as_rejected_only_if_it_is_and_then_once() {
+    let panel = FakePanel::new();
+    let client = panel.client_with(|builder| builder.probe_wait(Duration::from_secs(10)));
+    let breaker = client.breaker(NAME);
+    panel.half_open(NAME, 2).await;
+    let mut service = counted(&breaker);
+    for call in 1..=2 {
+        assert_eq!(soon("a probe", service.ready().await.unwrap().call(())).await.unwrap(), call);
+    }
+    soon("the last flush", client.shutdown()).await;
+    let reported = panel.reported(NAME);
+    assert_eq!((reported.probes, reported.successes, reported.rejected), (2, 2, 0), "{reported:?}");
+
+    let panel = FakePanel::new();
+    let client = panel.client_with(|builder| builder.probe_wait(Duration::from_millis(1)));
+    let breaker = client.breaker(NAME);
+    panel.half_open(NAME, 0).await;
+    let mut service = counted(&breaker);
+    soon("a rejection", service.ready().await.unwrap().call(())).await.unwrap_err();
+    soon("the last flush", client.shutdown()).await;
+    assert_eq!(panel.reported(NAME).rejected, 1);
 }
