@@ -1,8 +1,8 @@
 //! What a call through a breaker costs, beside what it costs with others: ratios of one run, each against its goal.
 //!
 //! ```sh
-//! cargo bench -p panelboard-client --bench hot_path              # about four minutes
-//! cargo bench -p panelboard-client --bench hot_path -- --quick   # about one minute, with more noise
+//! cargo bench -p panelboard-client --bench hot_path              # about three minutes
+//! cargo bench -p panelboard-client --bench hot_path -- --quick   # about half a minute, with more noise
 //! ```
 //!
 //! How it is measured is written in `docs/performance.md`.
