@@ -30,6 +30,9 @@ const VOUCH_EVERY: Duration = Duration::from_secs(1);
 /// call meets it. A breaker that was never spoken of is CLOSED. Outcomes change nothing: a panel that trips by itself is
 /// what the real server is for.
 ///
+/// The client's own bounds hold here as everywhere: on a machine that stands still for more than a second it becomes STALE,
+/// or gives up on a probe.
+///
 /// Runs on a thread of its own, whatever the test's runtime does; its methods need no particular runtime.
 ///
 /// # Panics
