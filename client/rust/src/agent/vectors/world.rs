@@ -40,6 +40,9 @@ const TICKS_AHEAD: u64 = 1_000_000;
 /// More work at one instant than this is a client that spins.
 const ROUNDS_MAX: u32 = 10_000;
 
+/// A script is no load test.
+const REPEAT_MAX: u32 = 10_000;
+
 /// One breaker of the client, at the script's time.
 #[derive(Clone)]
 pub(super) struct Handle(Rc<Inner>);
@@ -145,7 +148,7 @@ impl World {
         let mut breakers = Vec::new();
         for name in &script.breakers {
             let setup = Setup {
-                me: Instance::new(&*client.service, &*client.instance),
+                me: Instance::new(&client.service, &client.instance),
                 policy: Arc::clone(&policy),
                 active_instances: 1,
                 on_disconnect: client.on_disconnect.map(message::on_disconnect),
@@ -329,6 +332,9 @@ impl World {
                 let took = Duration::from_millis(outcome.took_ms);
                 let retry_after = outcome.retry_after_ms.map(Duration::from_millis);
                 handle.record(*ticket, &outcome.result, took, retry_after);
+            }
+            Op::Call(call) if call.repeat > REPEAT_MAX => {
+                return Err(format!("repeat {} is more than {REPEAT_MAX}", call.repeat));
             }
             Op::Call(call) => self.call(&self.breaker(step)?, call, &mut done),
             Op::AcquireAnswered(answer) => self.acquire_answered(&self.breaker(step)?, &name, answer)?,
