@@ -60,6 +60,16 @@ impl Breaker {
     /// [`Rejected`] says why, and when to come again.
     #[inline]
     pub fn try_acquire(&self) -> Result<Permit<'_>, Rejected> {
+        if let Inner::Live { slot, .. } = &self.inner
+            && let Some(decided) = slot.at_the_gate()
+        {
+            return decided;
+        }
+        self.try_acquire_closer()
+    }
+
+    #[inline(never)]
+    fn try_acquire_closer(&self) -> Result<Permit<'_>, Rejected> {
         let Inner::Live { slot, .. } = &self.inner else { return Ok(Permit::detached()) };
         match slot.admit() {
             Ok(permit) => Ok(permit),
@@ -76,6 +86,9 @@ impl Breaker {
     /// [`Rejected`] says why, and when to come again.
     pub async fn acquire(&self) -> Result<Permit<'_>, Rejected> {
         let Inner::Live { slot, .. } = &self.inner else { return Ok(Permit::detached()) };
+        if let Some(decided) = slot.at_the_gate() {
+            return decided;
+        }
         let no = match slot.admit() {
             Ok(permit) => return Ok(permit),
             Err(no) => no,
@@ -101,6 +114,9 @@ impl Breaker {
     #[inline]
     pub(crate) fn acquire_at_once(&self) -> Option<Result<Permit<'_>, Rejected>> {
         let Inner::Live { slot, .. } = &self.inner else { return Some(Ok(Permit::detached())) };
+        if let Some(decided) = slot.at_the_gate() {
+            return Some(decided);
+        }
         match slot.admit() {
             Ok(permit) => Some(Ok(permit)),
             Err(no) if no.asked_at.is_some() && slot.post.mode == Mode::Enforce => None,

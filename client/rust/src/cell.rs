@@ -238,6 +238,17 @@ impl Cell {
         }
     }
 
+    /// The dependency asked a caller to leave it alone.
+    pub(crate) fn hinted(&mut self, stretch: u32, probe: u64, span: Duration, now: Timestamp) {
+        self.turn(now);
+        if probe != 0 {
+            self.probes.hinted(probe, span);
+        } else if stretch == self.stretch {
+            self.tally.since(now);
+            self.tally.retry_after(Some(span));
+        }
+    }
+
     // What the server says.
 
     /// The policy in force.

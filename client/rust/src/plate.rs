@@ -51,23 +51,31 @@ impl Plate {
         &self.name
     }
 
-    /// Puts a sentence up. Returns its number.
+    /// Puts a sentence up. Returns its number, which is 0 for an empty one.
     pub(crate) fn put(&self, sentence: &Arc<str>) -> u8 {
+        if sentence.is_empty() {
+            return 0;
+        }
         let mut sentences = lock(&self.sentences);
         if sentences.kept.back() != Some(sentence) {
             if sentences.kept.len() >= SENTENCES_KEPT {
                 sentences.kept.pop_front();
             }
             sentences.kept.push_back(Arc::clone(sentence));
-            sentences.newest = sentences.newest.wrapping_add(1);
+            sentences.newest = sentences.newest % u8::MAX + 1;
         }
         sentences.newest
     }
 
     /// The sentence of a number; empty if it was too long ago.
     pub(crate) fn sentence(&self, number: u8) -> Arc<str> {
+        if number == 0 {
+            return "".into();
+        }
         let sentences = lock(&self.sentences);
-        let age = usize::from(sentences.newest.wrapping_sub(number));
+        let newest = sentences.newest;
+        // From 1 to 255, and on from 1.
+        let age = usize::from(if newest >= number { newest - number } else { newest + (u8::MAX - number) });
         let place = sentences.kept.len().checked_sub(1 + age);
         place.and_then(|place| sentences.kept.get(place)).cloned().unwrap_or_else(|| "".into())
     }

@@ -15,13 +15,12 @@ use std::{
 
 use arc_swap::ArcSwap;
 use panelboard_core::{BreakerName, Outcome, Policy, Timestamp};
-use panelboard_hotpath::{
-    Collector, Gate, Judged, Kind, Lane, Lanes, Look, Pace, Pass, Word, lane_of_this_thread,
-};
+use panelboard_hotpath::{Collector, Gate, Judged, Kind, Lane, Lanes, Pace, Pass, Word};
 use tokio::sync::oneshot;
 
 use crate::{
     cell::{Ask, Cell, Refusal, Step, Ticket},
+    clock::Mark,
     codebook::{Code, CodeBook, NO_CAUSE, is_plain},
     fact::Said,
     gather::Gather,
@@ -131,23 +130,30 @@ impl Slot {
 
     // What every call does.
 
-    /// Asks for leave to make one call.
+    /// Asks for leave to make one call, as far as the word says all. Nothing but this is on every call's way.
     #[inline]
-    pub(crate) fn admit(&self) -> Result<Permit<'_>, No> {
+    pub(crate) fn at_the_gate(&self) -> Option<Result<Permit<'_>, Rejected>> {
         let word = self.gate.read();
-        if word.passes() {
-            return Ok(Permit::admitted(self, word));
+        if word.passes_plainly() {
+            return Some(Ok(Permit::plain(self, word)));
         }
-        self.turn_away(word)
-    }
-
-    #[inline]
-    fn turn_away(&self, word: Word) -> Result<Permit<'_>, No> {
-        if let Look::Reject(reject) = word.look()
+        if word.rejects()
             && let Some(lane) = self.lane()
         {
             lane.rejected(word, || self.gate.read());
-            let rejected = Rejected::at_the_gate(self.plate, reject);
+            return Some(Err(Rejected::at_the_gate(self.plate, word)));
+        }
+        None
+    }
+
+    /// Asks for leave to make one call.
+    #[inline(never)]
+    pub(crate) fn admit(&self) -> Result<Permit<'_>, No> {
+        let word = self.gate.read();
+        if word.passes() {
+            return Ok(Permit::timed(self, word));
+        }
+        if let Some(Err(rejected)) = self.at_the_gate() {
             return Err(No { rejected, asked_at: None, counted: true });
         }
         self.look_closer()
@@ -161,33 +167,23 @@ impl Slot {
         true
     }
 
-    /// What became of a call, in the lane of this thread. False: it has none.
-    #[inline]
-    pub(crate) fn count(
-        &self,
-        word: Word,
-        code: Code,
-        took: Duration,
-        retry_after: Option<Duration>,
-    ) -> bool {
-        let Some(lane) = self.lane() else { return false };
-        let slow = took > Duration::ZERO
-            && u64::try_from(took.as_nanos()).unwrap_or(u64::MAX) > self.slower_than.load(Ordering::Relaxed);
-        let plainly = code.cause == NO_CAUSE && retry_after.is_none() && !slow;
-        match code.outcome {
-            Some(Outcome::Success) if plainly => lane.success(word, || self.gate.read()),
-            None if plainly => lane.abandoned(word, || self.gate.read()),
-            _ => self.count_in_full(lane, word, code, slow, retry_after),
+    /// What became of a call.
+    pub(crate) fn end(&self, word: Word, said: Said<'_>, began: Mark) {
+        if !word.is_counted() {
+            return;
         }
-        true
+        let took = if word.is_timed() { began.elapsed() } else { Duration::ZERO };
+        let lane = if word.probe() == 0 { self.lane() } else { None };
+        match lane {
+            Some(lane) => self.count(lane, word, self.code(word, said), took),
+            None => self.record(word, said, took),
+        }
     }
 
-    #[inline(never)]
-    fn count_in_full(&self, lane: &Lane, word: Word, code: Code, slow: bool, retry_after: Option<Duration>) {
+    fn count(&self, lane: &Lane, word: Word, code: Code, took: Duration) {
         let current = || self.gate.read();
-        if let Some(span) = retry_after {
-            lane.retry_after(word, u64::try_from(span.as_millis()).unwrap_or(u64::MAX), current);
-        }
+        let slow = took > Duration::ZERO
+            && u64::try_from(took.as_nanos()).unwrap_or(u64::MAX) > self.slower_than.load(Ordering::Relaxed);
         let Code { outcome, cause } = code;
         let judge = |kind| {
             let book = self.book(word, CodeBook::edition);
@@ -209,9 +205,23 @@ impl Slot {
             Some(Outcome::Ignored) => lane.ignored(word, current),
             None => lane.abandoned(word, current),
         }
-        let may_trip = outcome == Some(Outcome::Failure) || outcome.is_some() && slow;
+        let may_trip = outcome == Some(Outcome::Failure) || outcome == Some(Outcome::Success) && slow;
         if may_trip && (word.is_settled() || !self.pace.is_brisk()) {
             self.with(|_, _| ());
+        }
+    }
+
+    /// The dependency asked to be left alone.
+    pub(crate) fn hint(&self, word: Word, span: Duration) {
+        if !word.is_counted() {
+            return;
+        }
+        match self.lane() {
+            Some(lane) if word.probe() == 0 => {
+                let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+                lane.retry_after(word, millis, || self.gate.read());
+            }
+            _ => self.with(|cell, now| cell.hinted(word.tag(), word.probe(), span, now)),
         }
     }
 
@@ -231,7 +241,7 @@ impl Slot {
 
     #[inline]
     fn lane(&self) -> Option<&Lane> {
-        self.lanes.lane(lane_of_this_thread()?)
+        self.lanes.mine()
     }
 
     // Closer looks: probes, deadlines, threads without a lane.
@@ -245,7 +255,7 @@ impl Slot {
             (decided, word)
         });
         match decided {
-            Ok(ticket) => Ok(Permit::looked_at(self, word, ticket.probe.unwrap_or(0))),
+            Ok(_) => Ok(Permit::timed(self, word)),
             Err(refusal) => {
                 let asked_at = refusal.asked_at;
                 Err(No { rejected: self.rejected(refusal), asked_at, counted: false })
@@ -264,17 +274,10 @@ impl Slot {
     /// What became of a call that cannot be counted in a lane.
     #[cold]
     #[inline(never)]
-    pub(crate) fn record(
-        &self,
-        word: Word,
-        probe: u64,
-        said: Said<'_>,
-        took: Duration,
-        retry_after: Option<Duration>,
-    ) {
-        let probe = (probe != 0).then_some(probe);
+    pub(crate) fn record(&self, word: Word, said: Said<'_>, took: Duration) {
+        let probe = (word.probe() != 0).then_some(word.probe());
         let ticket = Ticket { stretch: word.tag(), counted: word.is_counted(), probe };
-        self.with(|cell, now| cell.record(ticket, said, took, retry_after, now));
+        self.with(|cell, now| cell.record(ticket, said, took, None, now));
     }
 
     /// Works on the cell, and lets the agent know if that made something due.
@@ -397,15 +400,13 @@ impl Slot {
                 if waits {
                     return None;
                 }
-                Some(decided.map(|ticket| (ticket, word_of(cell, ticket))))
+                Some(decided.map(|ticket| word_of(cell, ticket)))
             });
             let Some(decided) = decided else { return };
             let Some(waiter) = waiters.pop_front() else { return };
             drop(waiters);
             let answer = match decided {
-                Ok((ticket, word)) => {
-                    Ok(Permit::looked_at(self, word, ticket.probe.unwrap_or(0)).into_owned())
-                }
+                Ok(word) => Ok(Permit::timed(self, word).into_owned()),
                 Err(refusal) => {
                     self.with(Cell::rejected);
                     Err(self.rejected(refusal))
@@ -422,15 +423,9 @@ impl Slot {
     }
 
     fn rejected(&self, refusal: Refusal) -> Rejected {
-        let sentence = (!refusal.explanation.is_empty()).then(|| self.plate.put(&refusal.explanation));
-        Rejected {
-            plate: self.plate,
-            reason: refusal.reason,
-            freshness: refusal.freshness,
-            retry_after: refusal.retry_after.map(|span| u32::try_from(span.as_millis()).unwrap_or(u32::MAX)),
-            sentence,
-            no_probe: refusal.no_probe,
-        }
+        let Refusal { reason, freshness, no_probe, .. } = refusal;
+        let sentence = self.plate.put(&refusal.explanation);
+        Rejected::looked_at(self.plate, reason, no_probe, freshness, sentence, refusal.retry_after)
     }
 }
 
@@ -456,6 +451,7 @@ fn word_of(cell: &Cell, ticket: Ticket) -> Word {
         settled: cell.freshness() != Freshness::Fresh,
         plain: is_plain(&cell.policy().spec().classification),
     })
+    .with_probe(ticket.probe.unwrap_or(0))
 }
 
 /// A panic of another thread under the lock leaves a cell that is still whole: each of its steps is.

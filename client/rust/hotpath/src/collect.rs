@@ -235,7 +235,7 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..20 {
                 scope.spawn(|| {
-                    let lane = lanes.lane(crate::lane_of_this_thread().unwrap()).unwrap();
+                    let lane = lanes.mine().unwrap();
                     for _ in 0..1_000 {
                         lane.success(word(1), || word(1));
                     }

@@ -15,7 +15,7 @@ pub const CAUSES_MAX: u16 = 1 << 11;
 pub const BOOKS: u8 = 1 << 3;
 
 #[cfg(not(loom))]
-const PLACES: usize = 32;
+const PLACES: usize = 24;
 #[cfg(loom)]
 const PLACES: usize = 2;
 

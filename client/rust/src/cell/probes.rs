@@ -38,6 +38,8 @@ pub(crate) struct Out {
     pub(crate) lessor: Lessor,
     /// A call that still runs then has failed.
     pub(crate) deadline: Timestamp,
+    /// What the dependency asked for meanwhile.
+    pub(crate) retry_after: Option<Duration>,
 }
 
 /// A probe that nobody has used yet.
@@ -143,8 +145,15 @@ impl Probes {
             return None;
         }
         self.last_serial += 1;
-        self.out.push(Out { serial: self.last_serial, id, lessor, deadline });
+        self.out.push(Out { serial: self.last_serial, id, lessor, deadline, retry_after: None });
         Some(self.last_serial)
+    }
+
+    /// The dependency asked a caller with a probe to leave it alone.
+    pub(crate) fn hinted(&mut self, serial: u64, span: Duration) {
+        if let Some(out) = self.out.iter_mut().find(|out| out.serial == serial) {
+            out.retry_after = out.retry_after.max(Some(span));
+        }
     }
 
     /// A caller is done with its probe. None: its deadline has ended it before.
