@@ -37,17 +37,15 @@ enum Held<'a> {
 }
 
 impl<'a> Permit<'a> {
-    /// For a call of which nothing is to be known but how it ends.
     #[inline]
-    pub(crate) const fn plain(slot: &'a Slot, word: Word) -> Self {
-        Self { slot: Held::Borrowed(slot), word, began: Mark::UNTIMED }
+    pub(crate) const fn new(slot: &'a Slot, word: Word, began: Mark) -> Self {
+        Self { slot: Held::Borrowed(slot), word, began }
     }
 
-    /// For a call that is timed, if its word says so.
-    #[inline]
-    pub(crate) fn timed(slot: &'a Slot, word: Word) -> Self {
-        let began = if word.is_timed() { Mark::now() } else { Mark::UNTIMED };
-        Self { slot: Held::Borrowed(slot), word, began }
+    /// Takes it apart, without an outcome.
+    pub(crate) fn into_parts(mut self) -> (Word, Mark) {
+        self.slot = Held::Nothing;
+        (self.word, self.began)
     }
 
     /// A permit of which nothing is recorded.
@@ -73,14 +71,12 @@ impl<'a> Permit<'a> {
     /// The call succeeded.
     #[inline]
     pub fn success(self) {
-        if let Held::Borrowed(slot) = self.slot
-            && self.word.passes_plainly()
-            && slot.count_success(self.word)
-        {
-            // All is said, and nothing is held: there is nothing to drop.
-            std::mem::forget(self);
-        } else {
-            self.succeed();
+        let Held::Borrowed(slot) = self.slot else { return self.succeed() };
+        let (word, began) = (self.word, self.began);
+        // It holds nothing that must be dropped, and what is to be said is said below.
+        std::mem::forget(self);
+        if !(word.passes_plainly() && slot.count_success(word)) {
+            slot.end(word, Said::Success, began);
         }
     }
 

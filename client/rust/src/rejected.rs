@@ -128,6 +128,11 @@ impl Rejected {
     }
 
     #[inline]
+    pub(crate) const fn word(&self) -> Word {
+        self.word
+    }
+
+    #[inline]
     const fn reject(&self) -> Reject {
         self.word.as_reject()
     }

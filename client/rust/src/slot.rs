@@ -25,6 +25,7 @@ use crate::{
     fact::Said,
     gather::Gather,
     limits::{BRISK_FOR, LOOK, LOOK_BRISK, WAITERS_MAX},
+    mode::Mode,
     permit::Permit,
     plate::Plate,
     post::Post,
@@ -38,6 +39,14 @@ use crate::{
 pub(crate) struct Waiter {
     pub(crate) until: Timestamp,
     pub(crate) answer: oneshot::Sender<Result<Permit<'static>, Rejected>>,
+}
+
+/// The answer to a call: it passes by this word, timed from there, or is turned away by it. Two registers, so that the
+/// way of every call does not go through memory.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    word: Word,
+    began: Mark,
 }
 
 /// What a closer look came to for a call that may not be made.
@@ -130,30 +139,71 @@ impl Slot {
 
     // What every call does.
 
-    /// Asks for leave to make one call, as far as the word says all. Nothing but this is on every call's way.
+    /// Asks for leave to make one call. In CLOSED and OPEN the word says all, and nothing but this is on a call's way.
     #[inline]
-    pub(crate) fn at_the_gate(&self) -> Option<Result<Permit<'_>, Rejected>> {
-        let word = self.gate.read();
-        if word.passes_plainly() {
-            return Some(Ok(Permit::plain(self, word)));
+    pub(crate) fn ask(&self) -> Result<Permit<'_>, Rejected> {
+        let answer = self.at_the_gate().unwrap_or_else(|| self.answer_closer());
+        if answer.word.passes() {
+            Ok(Permit::new(self, answer.word, answer.began))
+        } else {
+            Err(Rejected::at_the_gate(self.plate, answer.word))
         }
-        if word.rejects()
-            && let Some(lane) = self.lane()
-        {
-            lane.rejected(word, || self.gate.read());
-            return Some(Err(Rejected::at_the_gate(self.plate, word)));
-        }
-        None
     }
 
-    /// Asks for leave to make one call.
+    #[inline]
+    fn at_the_gate(&self) -> Option<Answer> {
+        let word = self.gate.read();
+        let answer = Answer { word, began: Mark::UNTIMED };
+        if word.passes_plainly() {
+            return Some(answer);
+        }
+        if !word.rejects() {
+            return None;
+        }
+        self.lane()?.rejected(word, || self.gate.read());
+        Some(answer)
+    }
+
     #[inline(never)]
+    fn answer_closer(&self) -> Answer {
+        match self.admit() {
+            Ok(permit) => {
+                let (word, began) = permit.into_parts();
+                Answer { word, began }
+            }
+            Err(no) => Answer { word: self.turn_away(&no), began: Mark::UNTIMED },
+        }
+    }
+
+    /// A call is turned away for good. In shadow mode that is only counted, and the call passes.
+    pub(crate) fn turn_away(&self, no: &No) -> Word {
+        if !no.counted {
+            self.with(Cell::rejected);
+        }
+        if self.post.mode == Mode::Shadow {
+            let reason = no.rejected.reason();
+            tracing::debug!(breaker = self.name.as_str(), %reason, "would have rejected");
+            let tag = no.rejected.word().tag();
+            return Word::pass(Pass { tag, counted: false, timed: false, settled: false, plain: true });
+        }
+        no.rejected.word()
+    }
+
+    /// The same as [`turn_away`](Self::turn_away), as a call has it.
+    pub(crate) fn turned_away(&self, no: &No) -> Result<Permit<'_>, Rejected> {
+        let word = self.turn_away(no);
+        if word.passes() { Ok(Permit::new(self, word, Mark::UNTIMED)) } else { Err(no.rejected) }
+    }
+
+    /// Asks for leave to make one call, without turning it away yet: it may wait for a probe.
     pub(crate) fn admit(&self) -> Result<Permit<'_>, No> {
         let word = self.gate.read();
         if word.passes() {
-            return Ok(Permit::timed(self, word));
+            let began = if word.is_timed() { Mark::now() } else { Mark::UNTIMED };
+            return Ok(Permit::new(self, word, began));
         }
-        if let Some(Err(rejected)) = self.at_the_gate() {
+        if let Some(Answer { word, .. }) = self.at_the_gate() {
+            let rejected = Rejected::at_the_gate(self.plate, word);
             return Err(No { rejected, asked_at: None, counted: true });
         }
         self.look_closer()
@@ -168,6 +218,7 @@ impl Slot {
     }
 
     /// What became of a call.
+    #[inline(never)]
     pub(crate) fn end(&self, word: Word, said: Said<'_>, began: Mark) {
         if !word.is_counted() {
             return;
@@ -255,19 +306,11 @@ impl Slot {
             (decided, word)
         });
         match decided {
-            Ok(_) => Ok(Permit::timed(self, word)),
+            Ok(_) => Ok(Permit::new(self, word, Mark::now())),
             Err(refusal) => {
                 let asked_at = refusal.asked_at;
                 Err(No { rejected: self.rejected(refusal), asked_at, counted: false })
             }
-        }
-    }
-
-    /// A call was turned away for good: counted, once.
-    #[inline]
-    pub(crate) fn count_rejected(&self, no: &No) {
-        if !no.counted {
-            self.with(Cell::rejected);
         }
     }
 
@@ -337,7 +380,7 @@ impl Slot {
         }
         let (word, until) = word(cell, self.plate, now);
         (inside.word_until, inside.shut) = (until, word.rejects());
-        let shadowed = word.rejects() && self.post.mode != crate::Mode::Enforce;
+        let shadowed = word.rejects() && self.post.mode != Mode::Enforce;
         self.gate.set(if shadowed { Word::closer(cell.stretch()) } else { word });
     }
 
@@ -406,7 +449,7 @@ impl Slot {
             let Some(waiter) = waiters.pop_front() else { return };
             drop(waiters);
             let answer = match decided {
-                Ok(word) => Ok(Permit::timed(self, word).into_owned()),
+                Ok(word) => Ok(Permit::new(self, word, Mark::now()).into_owned()),
                 Err(refusal) => {
                     self.with(Cell::rejected);
                     Err(self.rejected(refusal))
