@@ -275,8 +275,11 @@ impl Cell {
             self.probes.forget();
             self.begin_stretch();
         }
-        if news && status.admission == Admission::Probe {
-            self.probes.available(now);
+        match status.admission {
+            Admission::Probe if news => self.probes.available(now),
+            // Whoever was about to ask hears that there is nothing to be had.
+            Admission::Reject => self.probes.gone(),
+            Admission::Probe | Admission::Allow => {}
         }
         self.local.set(Arc::clone(&self.policy), self.role(), now);
         let inheritance = status.inheritance(&mut self.dice, now);
@@ -492,6 +495,11 @@ impl Cell {
 
     pub(crate) fn is_unknown(&self) -> bool {
         self.vouch == Vouch::Unknown
+    }
+
+    /// When the oldest probe that is out with a caller began.
+    pub(crate) fn oldest_probe(&self) -> Option<Timestamp> {
+        self.probes.oldest()
     }
 
     pub(crate) fn is_asking(&self) -> Ask {
