@@ -33,7 +33,8 @@
 //! # Features
 //!
 //! None is on by default. `tower`: a layer for tonic, hyper, axum. `reqwest`: a middleware of `reqwest-middleware`.
-//! `testing`: a panel in the test's own process.
+//! `testing`: a panel in the test's own process. `metrics`: what the client decided and how it fares, for the recorder that
+//! the application installs for the [`metrics`](https://docs.rs/metrics) facade: [running](guide::running).
 
 mod agent;
 mod breaker;
@@ -57,6 +58,7 @@ mod identity;
 pub mod layer;
 mod limits;
 mod local;
+mod metrics;
 mod mode;
 mod permit;
 mod plate;

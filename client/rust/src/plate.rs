@@ -11,6 +11,9 @@ use std::{
 
 use crate::limits::{PLATES_MAX, SENTENCES_KEPT};
 
+/// Stands for all names past a limit.
+pub(crate) const NAMELESS: &str = "(one of too many)";
+
 #[derive(Debug)]
 pub(crate) struct Plate {
     name: Box<str>,
@@ -35,8 +38,8 @@ impl Plate {
             return plate;
         }
         if plates.len() >= PLATES_MAX {
-            static NAMELESS: OnceLock<Plate> = OnceLock::new();
-            return NAMELESS.get_or_init(|| Self::new("(one of too many)"));
+            static OTHERS: OnceLock<Plate> = OnceLock::new();
+            return OTHERS.get_or_init(|| Self::new(NAMELESS));
         }
         let plate: &'static Self = Box::leak(Box::new(Self::new(name)));
         plates.insert(&plate.name, plate);

@@ -25,6 +25,7 @@ use crate::{
     fact::Said,
     gather::Gather,
     limits::{BRISK_FOR, LOOK, LOOK_BRISK, WAITERS_MAX},
+    metrics::BreakerMeter,
     mode::Mode,
     permit::Permit,
     plate::Plate,
@@ -68,6 +69,7 @@ pub(crate) struct Slot {
     /// A call that took longer was slow, in nanoseconds.
     slower_than: AtomicU64,
     plate: &'static Plate,
+    pub(crate) meter: BreakerMeter,
     pub(crate) name: BreakerName,
     pub(crate) post: Arc<Post>,
     /// A std mutex: it is held for short computations only and never across an await.
@@ -112,13 +114,15 @@ impl Slot {
             booked: None,
             edition: 0,
         };
+        let plate = Plate::of(name.as_str());
         let slot = Arc::new_cyclic(|me| Self {
             gate: Gate::new(),
             lanes: Lanes::new(),
             pace: Pace::new(),
             book: ArcSwap::new(CodeBook::plain()),
             slower_than: AtomicU64::new(u64::MAX),
-            plate: Plate::of(name.as_str()),
+            meter: BreakerMeter::new(plate.name()),
+            plate,
             name,
             post,
             inside: Mutex::new(inside),
@@ -179,6 +183,7 @@ impl Slot {
     pub(crate) fn turn_away(&self, no: &No) -> Word {
         if !no.counted {
             self.with(Cell::rejected);
+            self.meter.turned_away(&no.rejected);
         }
         if self.post.mode == Mode::Shadow {
             let reason = no.rejected.reason();
@@ -321,6 +326,7 @@ impl Slot {
         let probe = (word.probe() != 0).then_some(word.probe());
         let ticket = Ticket { stretch: word.tag(), counted: word.is_counted(), probe };
         self.with(|cell, now| cell.record(ticket, said, took, None, now));
+        self.meter.admitted();
     }
 
     /// Works on the cell, and lets the agent know if that made something due.
@@ -356,6 +362,7 @@ impl Slot {
         let word = Word::closer(inside.cell.stretch());
         inside.collector.collect(&self.lanes, word, |piece| gather.take(piece));
         let Some(tally) = gather.done() else { return };
+        self.meter.collected(tally.outcomes());
         if tally.has_trouble() {
             inside.brisk_until = now.plus(BRISK_FOR);
             self.pace.quicken();
@@ -366,6 +373,7 @@ impl Slot {
     /// Leaves the gate with what the cell says now.
     fn show(&self, inside: &mut Inside, now: Timestamp) {
         let cell = &inside.cell;
+        self.meter.knows(cell.freshness(), cell.is_unknown(), cell.oldest_probe());
         if self.post.is_closed() {
             // Nobody comes to flip it any more.
             return self.gate.set(Word::closer(cell.stretch()));
@@ -380,6 +388,7 @@ impl Slot {
         }
         let (word, until) = word(cell, self.plate, now);
         (inside.word_until, inside.shut) = (until, word.rejects());
+        self.meter.shows(word);
         let shadowed = word.rejects() && self.post.mode != Mode::Enforce;
         self.gate.set(if shadowed { Word::closer(cell.stretch()) } else { word });
     }
@@ -452,7 +461,9 @@ impl Slot {
                 Ok(word) => Ok(Permit::new(self, word, Mark::now()).into_owned()),
                 Err(refusal) => {
                     self.with(Cell::rejected);
-                    Err(self.rejected(refusal))
+                    let rejected = self.rejected(refusal);
+                    self.meter.turned_away(&rejected);
+                    Err(rejected)
                 }
             };
             // Nobody there any more: a permit that comes back is abandoned, and with it its probe.
