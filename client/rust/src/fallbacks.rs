@@ -109,10 +109,7 @@ struct Counters {
 
 impl Counters {
     fn new(name: &str) -> Self {
-        Self {
-            counts: [const { AtomicU64::new(0) }; Missed::ALL.len()],
-            meter: FallbackMeter::new(name),
-        }
+        Self { counts: [const { AtomicU64::new(0) }; Missed::ALL.len()], meter: FallbackMeter::new(name) }
     }
 
     fn add(&self, missed: Missed) {

@@ -27,8 +27,8 @@
 //!   happens when the server is away, slow or wrong: [failures](guide::failures).
 //! - **Every future may be dropped** at any time: [cancel safety](guide::cancelling).
 //!
-//! The [guide] has a chapter for each of these, and for fallbacks, retries and timeouts, testing, cost, settings, logs and
-//! the kill switch.
+//! The [guide] has a chapter for each of these, and for fallbacks, retries and timeouts, testing, cost, settings, metrics,
+//! logs and the kill switch.
 //!
 //! # Features
 //!

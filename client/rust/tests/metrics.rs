@@ -11,7 +11,7 @@ use std::{
 
 use fake::{Fake, Live, Reported};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use panelboard_client::{Breaker, CallError, Client, Freshness, OnDisconnect, testing::FakePanel};
+use panelboard_client::{Breaker, CallError, Client, Freshness, Mode, OnDisconnect, testing::FakePanel};
 use panelboard_proto::v1::{self, watch_response::Event};
 use tokio::sync::{Mutex, MutexGuard};
 use tonic::Status;
@@ -131,6 +131,16 @@ async fn away_and_told_to_reject_then_it_says_so() {
 }
 
 #[tokio::test]
+async fn in_shadow_mode_what_would_have_been_rejected_is_counted_as_that() {
+    let (_alone, panel) = panel().await;
+    let quote = panel.client_with(|builder| builder.mode(Mode::Shadow)).breaker("shadowed");
+    panel.open("shadowed", WAIT).await;
+    (0..3).for_each(|_| quote.try_acquire().unwrap().success());
+    assert_eq!((rejected("shadowed", "OPEN"), decisions("shadowed", "FRESH", "rejected")), (3, 3));
+    assert_eq!(decisions("shadowed", "FRESH", "admitted"), 0);
+}
+
+#[tokio::test]
 async fn fallbacks_are_counted_by_what_they_stood_in_for() {
     let (_alone, panel) = panel().await;
     let quote = panel.client().breaker("fallbacks");
@@ -174,13 +184,16 @@ async fn a_breaker_that_nobody_holds_any_more_is_not_shown_as_anything() {
     let other = panel.client_with(|builder| builder);
     drop((panel.client().breaker("gone"), other.breaker("gone")));
     panel.close("gone").await;
-    let fresh = || value("freshness", &[("breaker", "gone"), ("freshness", "FRESH")]).unwrap();
-    assert_eq!(fresh(), 2.0, "two clients know it");
-    let all = [other, panel.client()];
-    for client in all {
+    let known = || {
+        ["FRESH", "STALE", "LOCAL"]
+            .map(|freshness| value("freshness", &[("breaker", "gone"), ("freshness", freshness)]).unwrap())
+    };
+    assert_eq!(known(), [2.0, 0.0, 0.0], "two clients know it");
+    for client in [other, panel.client()] {
         soon("the end", client.shutdown()).await;
     }
-    eventually("nobody knows it", || shown("gone").is_empty() && fresh() == 0.0).await;
+    drop(panel);
+    eventually("nobody knows it", || known() == [0.0; 3]).await;
 }
 
 // What only a server that misbehaves shows.
