@@ -11,7 +11,8 @@ section_features() {
     "$CARGO_HACK" hack --feature-powerset check --package panelboard-client --quiet
   local code=$?
   if ((code == 0)) && grep -q '^warning: ' "$LOG"; then
-    fail 'a set of features has warnings' "see $LOG"
+    sed -n '/^warning: /,/^$/p' "$LOG" | head -n 30 | sed 's/^/    | /'
+    fail 'a set of features has warnings' "whole output: $LOG"
   elif ((code == 0)); then
     count 1 0 0
   else

@@ -4,10 +4,9 @@ about_loom() { echo 'every interleaving of the hot path, explored by loom'; }
 needs_loom() { echo rust; }
 
 section_loom() {
-  # A folder of its own: other RUSTFLAGS would have everything else built anew. Optimised, because what takes the time is
-  # running it, and only loom and one small crate are built.
+  # A folder of its own: other RUSTFLAGS would have everything else built anew.
   run_logged 'loom' env RUSTFLAGS="${RUSTFLAGS-} --cfg loom" CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/loom" \
-    cargo test --release --package panelboard-hotpath --test loom
+    cargo test --package panelboard-hotpath --test loom
   # Without its cfg the target is empty, and a run of nothing is a failure.
   count_cargo "$LOG" $?
 }
