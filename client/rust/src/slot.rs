@@ -161,11 +161,11 @@ impl Slot {
         if word.passes_plainly() {
             return Some(answer);
         }
-        if !word.rejects() {
-            return None;
+        if word.rejects() {
+            self.lane()?.rejected(word, || self.gate.read());
+            return Some(answer);
         }
-        self.lane()?.rejected(word, || self.gate.read());
-        Some(answer)
+        word.passes().then(|| timed(word))
     }
 
     #[inline(never)]
@@ -202,16 +202,12 @@ impl Slot {
 
     /// Asks for leave to make one call, without turning it away yet: it may wait for a probe.
     pub(crate) fn admit(&self) -> Result<Permit<'_>, No> {
-        let word = self.gate.read();
+        let Some(Answer { word, began }) = self.at_the_gate() else { return self.look_closer() };
         if word.passes() {
-            let began = if word.is_timed() { Mark::now() } else { Mark::UNTIMED };
             return Ok(Permit::new(self, word, began));
         }
-        if let Some(Answer { word, .. }) = self.at_the_gate() {
-            let rejected = Rejected::at_the_gate(self.plate, word);
-            return Err(No { rejected, asked_at: None, counted: true });
-        }
-        self.look_closer()
+        let rejected = Rejected::at_the_gate(self.plate, word);
+        Err(No { rejected, asked_at: None, counted: true })
     }
 
     /// A success in the lane of this thread. False: it has none.
@@ -222,24 +218,36 @@ impl Slot {
         true
     }
 
+    /// A call that succeeded; it may be one that is timed.
+    #[inline(never)]
+    pub(crate) fn succeed(&self, word: Word, began: Mark) {
+        if word.is_counted()
+            && word.probe() == 0
+            && began.nanos() <= self.slower_than.load(Ordering::Relaxed)
+            && self.count_success(word)
+        {
+            return;
+        }
+        self.end(word, Said::Success, began);
+    }
+
     /// What became of a call.
     #[inline(never)]
     pub(crate) fn end(&self, word: Word, said: Said<'_>, began: Mark) {
         if !word.is_counted() {
             return;
         }
-        let took = if word.is_timed() { began.elapsed() } else { Duration::ZERO };
+        let took = if word.is_timed() { began.nanos() } else { 0 };
         let lane = if word.probe() == 0 { self.lane() } else { None };
         match lane {
             Some(lane) => self.count(lane, word, self.code(word, said), took),
-            None => self.record(word, said, took),
+            None => self.record(word, said, Duration::from_nanos(took)),
         }
     }
 
-    fn count(&self, lane: &Lane, word: Word, code: Code, took: Duration) {
+    fn count(&self, lane: &Lane, word: Word, code: Code, took: u64) {
         let current = || self.gate.read();
-        let slow = took > Duration::ZERO
-            && u64::try_from(took.as_nanos()).unwrap_or(u64::MAX) > self.slower_than.load(Ordering::Relaxed);
+        let slow = took > self.slower_than.load(Ordering::Relaxed);
         let Code { outcome, cause } = code;
         let judge = |kind| {
             let book = self.book(word, CodeBook::edition);
@@ -494,6 +502,13 @@ impl Inside {
         });
         [self.cell.due(), brisk, hint].into_iter().flatten().min()
     }
+}
+
+/// It passes, and the time counts.
+#[inline(never)]
+fn timed(word: Word) -> Answer {
+    let began = if word.is_timed() { Mark::now() } else { Mark::UNTIMED };
+    Answer { word, began }
 }
 
 /// The word of a call that was admitted after a closer look.
