@@ -50,6 +50,17 @@ def policy_depends_on_core_and_a_parser():
 
 
 @rule
+def hot_path_depends_on_nothing():
+    """The client's hot path has no dependency but loom, and that only when loom explores it: what it costs is all there."""
+    manifest = "client/rust/hotpath/Cargo.toml"
+    for header in re.findall(r"^\[(.*dependencies.*)\]", Path(manifest).read_text(), re.MULTILINE):
+        if header not in ("dependencies", "target.'cfg(loom)'.dependencies") and not header.startswith("dev-"):
+            yield manifest, 1, f"section [{header}]: what every call touches stands alone"
+    for line in section(manifest, "dependencies"):
+        yield manifest, 1, f"dependency `{line}`: what every call touches stands alone; use it in the client"
+
+
+@rule
 def core_only_computes():
     """`core` names no clock, lock, thread, file, socket, environment or async runtime: time comes in as an argument."""
     forbidden = re.compile(
