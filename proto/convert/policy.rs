@@ -108,12 +108,16 @@ pub fn policy_from_wire(wire: &v1::Policy) -> Result<Policy, Vec<Violation>> {
         open,
         half_open,
         spread,
-        guard: wire.guard.map_or(default.guard, |guard| GuardSpec { min_instances: guard.min_instances }),
+        guard: wire.guard.map_or(default.guard, |guard| GuardSpec {
+            min_instances: guard.min_instances,
+            ..default.guard
+        }),
         classification: Classification {
             failure: lists.failure,
             ignored: lists.ignored,
             success: lists.success,
         },
+        retry_after_scope: default.retry_after_scope,
         retry_after_max,
         on_disconnect: match wire.on_disconnect() {
             v1::OnDisconnect::Unspecified | v1::OnDisconnect::Local => OnDisconnect::Local,

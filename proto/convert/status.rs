@@ -50,7 +50,7 @@ pub fn status_to_wire(
             why: over.hand.why.to_string(),
             until_tick: over.until.and_then(|until| times.tick(until)),
             remaining: over.until.and_then(|until| times.left(until)),
-            would_open: over.would_open,
+            would_open: over.would_open.is_some(),
         }),
         generation: Some(status.generation.into()),
         version: Some(status.version.into()),
@@ -110,6 +110,7 @@ const fn reason_to_wire(reason: RejectionReason) -> v1::RejectionReason {
         RejectionReason::Open => v1::RejectionReason::Open,
         RejectionReason::ProbesTaken => v1::RejectionReason::ProbesTaken,
         RejectionReason::ForcedOpen => v1::RejectionReason::ForcedOpen,
+        RejectionReason::Quarantined => v1::RejectionReason::Quarantined,
         RejectionReason::Recovering => v1::RejectionReason::Recovering,
     }
 }

@@ -91,6 +91,7 @@ fn reason_to_wire(
             };
             (Wire::RuleCrossed, Some(wire), None)
         }
+        Reason::RetryAfter { .. } => (Wire::RetryAfter, None, None),
         Reason::WaitOver { .. } => (Wire::WaitOver, None, None),
         Reason::ProbesFailed { probes, .. } => (Wire::ProbesFailed, None, Some(probes_to_wire(probes))),
         Reason::ProbesSlow { probes, .. } => (Wire::ProbesSlow, None, Some(probes_to_wire(probes))),

@@ -1,6 +1,7 @@
 //! The rules through their public doors.
 
 mod cost;
+mod guard;
 mod half_open;
 mod invariants;
 mod model;

@@ -171,7 +171,7 @@ fn summary(name: &BreakerName, seen: &Seen) -> Value {
             "kind": condition.as_str(),
             "who": &*over.hand.who,
             "why": &*over.hand.why,
-            "would_open": over.would_open,
+            "would_open": over.would_open.is_some(),
         })),
         "generation": generation.to_string(),
         "remaining_ms": deadline.map(|end| u64::try_from(end.since(after.now).as_millis()).unwrap_or(u64::MAX)),

@@ -21,10 +21,11 @@ const CONDITIONS: [Condition; 6] = [
     Condition { state: StateKind::Closed, over: Some(OverrideKind::MetricsOnly) },
 ];
 const OUTCOMES: [&str; 4] = ["success", "failure", "ignored", "abandoned"];
-const REASONS: [&str; 5] = [
+const REASONS: [&str; 6] = [
     RejectionReason::Open.as_str(),
     RejectionReason::ProbesTaken.as_str(),
     RejectionReason::ForcedOpen.as_str(),
+    RejectionReason::Quarantined.as_str(),
     RejectionReason::Recovering.as_str(),
     "client",
 ];

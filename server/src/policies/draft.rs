@@ -257,10 +257,12 @@ fn policy(node: &Node, notes: &mut Notes) -> Option<(PolicySpec, Matches)> {
                 min_instances: guard
                     .get("min_instances", value::number, notes)
                     .or(default.guard.min_instances),
+                ..default.guard
             },
             _ => default.guard,
         },
         classification: classification(&section, notes),
+        retry_after_scope: default.retry_after_scope,
         retry_after_max: match section.section("retry_after", notes) {
             Field::Given(retry_after) => {
                 retry_after.get("max", value::duration, notes).or(default.retry_after_max)

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use panelboard_core::{
-    Classification, GuardSpec, HalfOpenSpec, OnDisconnect, OpenSpec, PolicySpec, Rule, Window,
+    Classification, GuardSpec, HalfOpenSpec, OnDisconnect, OpenSpec, PolicySpec, RetryAfterScope, Rule, Window,
 };
 
 use super::digest::Digest;
@@ -54,8 +54,9 @@ pub(super) fn digest(spec: &PolicySpec) -> Digest {
         half_open:
             HalfOpenSpec { permitted_calls, probe_timeout, limit, successes_to_close, failures_to_open },
         spread,
-        guard: GuardSpec { min_instances },
+        guard: GuardSpec { min_instances, share_hundredths, min_calls },
         classification: Classification { failure, ignored, success },
+        retry_after_scope,
         retry_after_max,
         on_disconnect,
     } = spec;
@@ -81,7 +82,14 @@ pub(super) fn digest(spec: &PolicySpec) -> Digest {
             }
         }
     }
-    for number in [multiplier_hundredths, jitter_hundredths, permitted_calls, min_instances] {
+    for number in [
+        multiplier_hundredths,
+        jitter_hundredths,
+        permitted_calls,
+        min_instances,
+        share_hundredths,
+        min_calls,
+    ] {
         words.add(number);
     }
     for duration in [wait, max_wait, probe_timeout, spread, retry_after_max] {
@@ -95,6 +103,11 @@ pub(super) fn digest(spec: &PolicySpec) -> Digest {
         words.add(causes.len());
         causes.iter().for_each(|cause| words.add(cause));
     }
+    words.add(match retry_after_scope {
+        RetryAfterScope::Instance => "instance",
+        RetryAfterScope::Fleet => "fleet",
+        RetryAfterScope::Off => "off",
+    });
     words.add(match on_disconnect {
         OnDisconnect::Local => "local",
         OnDisconnect::Allow => "allow",

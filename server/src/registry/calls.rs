@@ -225,14 +225,17 @@ impl Registry {
                 count_transition(&mut cell.counters, transition);
                 Event::Transition { transition: Arc::clone(transition), incident }
             }
-            Change::WouldOpen { crossing } => {
-                match crossing {
+            Change::WouldOpen { would } => {
+                match would {
                     Some(_) => cell.counters.would_open.begin(now),
                     None => cell.counters.would_open.end(now),
                 }
                 Event::Other
             }
-            Change::Extended { .. } | Change::Availability | Change::Policy => Event::Other,
+            Change::Extended { .. }
+            | Change::Availability
+            | Change::Policy
+            | Change::Quarantine(_) => Event::Other,
         };
         let is_stored = matches!(change, Change::Transition(_) | Change::Extended { .. });
         let stored = is_stored.then(|| Box::new(self.stored(cell, now)));

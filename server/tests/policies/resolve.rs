@@ -71,12 +71,13 @@ fn every_field_arrives() {
             failures_to_open: Some(2),
         },
         spread: Duration::ZERO,
-        guard: panelboard_core::GuardSpec { min_instances: 3 },
+        guard: panelboard_core::GuardSpec { min_instances: 3, ..panelboard_core::GuardSpec::default() },
         classification: panelboard_core::Classification {
             failure: words(&["http_429"]),
             ignored: words(&["http_503"]),
             success: words(&["sold_out"]),
         },
+        retry_after_scope: panelboard_core::RetryAfterScope::Instance,
         retry_after_max: seconds(60),
         on_disconnect: OnDisconnect::Deny,
     };

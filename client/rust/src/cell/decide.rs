@@ -103,6 +103,7 @@ impl Cell {
                     RejectionReason::Open => Reason::Open,
                     RejectionReason::ProbesTaken => Reason::ProbesTaken,
                     RejectionReason::ForcedOpen => Reason::ForcedOpen,
+                    RejectionReason::Quarantined => Reason::Quarantined,
                     RejectionReason::Recovering => Reason::Recovering,
                 };
                 let explanation = match reason {
