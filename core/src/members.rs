@@ -314,16 +314,19 @@ impl Members {
 
     /// Forgets those not heard of for `after` that nothing else refers to.
     pub(crate) fn sweep(&mut self, after: Duration, now: Timestamp, is_used: impl Fn(Slot) -> bool) {
-        let (members, free) = (&mut self.members, &mut self.free);
+        let (members, mut freed) = (&mut self.members, Vec::new());
         self.slots.retain(|_, slot| {
             let member = &mut members[slot.index()];
             let keep = member.watches() || member.was_seen_within(after, now) || is_used(*slot);
             if !keep {
                 *member = Member::new(None);
-                free.push(*slot);
+                freed.push(*slot);
             }
             keep
         });
+        // In order, so that the same calls give the same places.
+        freed.sort_unstable();
+        self.free.append(&mut freed);
     }
 }
 

@@ -240,7 +240,8 @@ proptest! {
     #[test]
     fn a_second_tick_does_nothing(spec in policies(), ops in prop::collection::vec(ops(), 1..60)) {
         let mut world = Run::of(spec, &ops).world;
-        world.tick();
+        // One thing in a call: where several instances are due, each has its own.
+        while let Some(Change::Quarantine(_)) = world.tick() {}
         let before = format!("{:?}", world.breaker);
         prop_assert_eq!(world.tick(), None);
         prop_assert_eq!(format!("{:?}", world.breaker), before);

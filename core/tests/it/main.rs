@@ -7,5 +7,6 @@ mod invariants;
 mod model;
 mod regressions;
 mod table;
+mod theorem;
 #[allow(dead_code, reason = "each module uses its part of it")]
 mod world;
