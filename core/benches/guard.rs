@@ -46,7 +46,12 @@ impl Fleet {
         if matches!(traffic, Traffic::OneLoud) {
             let hand = Hand { who: "bench".into(), why: "to go on".into() };
             let next = Version { epoch: 1, revision: 2 };
-            breaker.set_override(OverrideKind::MetricsOnly, hand, None, Moment { now: Timestamp::ZERO, next });
+            breaker.set_override(
+                OverrideKind::MetricsOnly,
+                hand,
+                None,
+                Moment { now: Timestamp::ZERO, next },
+            );
         }
         let instances = (0..size).map(|n| Instance::new("checkout", &format!("checkout-7c9f-{n}"))).collect();
         let mut fleet = Self { breaker, instances, traffic, step: 0, revision: 2 };
@@ -64,9 +69,9 @@ impl Fleet {
         let who = self.step % size;
         let now = Timestamp::from_millis(self.step as u64 * PERIOD_MS / size as u64);
         let (successes, failures) = match self.traffic {
-            Traffic::Noise => (10, u64::from(self.step % 5 == 0)),
+            Traffic::Noise => (10, u64::from(self.step.is_multiple_of(5))),
             Traffic::OneLoud if who == 0 => (0, 30 * size as u64),
-            Traffic::OneLoud => (10, u64::from(self.step % 5 == 0)),
+            Traffic::OneLoud => (10, u64::from(self.step.is_multiple_of(5))),
         };
         let outcomes = Outcomes { successes, failures, ..Outcomes::default() };
         let caller = Caller { instance: &self.instances[who], session: None };
@@ -104,7 +109,9 @@ fn measure(size: usize, what: &str, traffic: Traffic) {
     let [without, with] = times.map(median);
     let ratio = with / without;
     let verdict = if ratio <= BOUND { "met" } else { "short" };
-    println!("guard / no guard, a report, {size:>6} instances, {what}: {ratio:.2} (at most {BOUND}) {verdict}");
+    println!(
+        "guard / no guard, a report, {size:>6} instances, {what}: {ratio:.2} (at most {BOUND}) {verdict}"
+    );
 }
 
 /// Resident memory of this process, where it can be told.

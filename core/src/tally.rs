@@ -265,9 +265,8 @@ impl Tallies {
     /// although a streak may be broken since.
     pub(crate) fn affected(&self, rule: Rule, most: usize, now: Timestamp) -> (u32, Vec<(Slot, u64)>) {
         let least = if rule.window().is_none() { u64::from(rule.threshold()) } else { 1 };
-        let seen = |(slot, tally): (&Slot, &Tally)| {
-            (*slot, matched(rule, tally.counts(rule, &self.geometry, now)))
-        };
+        let seen =
+            |(slot, tally): (&Slot, &Tally)| (*slot, matched(rule, tally.counts(rule, &self.geometry, now)));
         let mut seen: Vec<_> = self.tallies.iter().map(seen).filter(|(_, n)| *n >= least).collect();
         let affected = u32::try_from(seen.len()).unwrap_or(u32::MAX).max(1);
         // In a tie in the order in which they came.
@@ -309,9 +308,8 @@ impl Tallies {
         }
         let window = policy.window();
         self.active_at = now;
-        let is_active = |(slot, tally): &(&Slot, &Tally)| {
-            **slot != Slot::OTHERS && tally.is_active(window, now)
-        };
+        let is_active =
+            |(slot, tally): &(&Slot, &Tally)| **slot != Slot::OTHERS && tally.is_active(window, now);
         self.active = self.tallies.iter().filter(is_active).count();
     }
 

@@ -108,10 +108,9 @@ pub fn policy_from_wire(wire: &v1::Policy) -> Result<Policy, Vec<Violation>> {
         open,
         half_open,
         spread,
-        guard: wire.guard.map_or(default.guard, |guard| GuardSpec {
-            min_instances: guard.min_instances,
-            ..default.guard
-        }),
+        guard: wire
+            .guard
+            .map_or(default.guard, |guard| GuardSpec { min_instances: guard.min_instances, ..default.guard }),
         classification: Classification {
             failure: lists.failure,
             ignored: lists.ignored,

@@ -290,7 +290,9 @@ pub(super) fn warnings(spec: &PolicySpec) -> Vec<Violation> {
     }
     if spec.guard.share_hundredths > 5_000 {
         let value = crate::rate::Hundredths(spec.guard.share_hundredths.into());
-        let message = format!("{value}% of the instances must fail before it trips by calls: a zone can be down unnoticed, lower it");
+        let message = format!(
+            "{value}% of the instances must fail before it trips by calls: a zone can be down unnoticed, lower it"
+        );
         found.add("guard.share", message);
     }
     if spec.guard.is_off() {

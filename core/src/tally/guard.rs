@@ -31,7 +31,10 @@ pub(crate) struct Trip {
 
 /// What the fleet without its worst instances says.
 enum Rest {
-    Crossed { left_out: u32, counts: Counts },
+    Crossed {
+        left_out: u32,
+        counts: Counts,
+    },
     Below,
     /// Nobody has looked yet.
     Ask(Timestamp),
@@ -58,7 +61,8 @@ impl Tallies {
                 }
                 _ => self.calls_trip(policy, index, quorum, now),
             };
-            let trip = trip.or_else(|| if guard.is_off() { None } else { self.votes_trip(policy, index, quorum, now) });
+            let trip = trip
+                .or_else(|| if guard.is_off() { None } else { self.votes_trip(policy, index, quorum, now) });
             if trip.is_some() {
                 return trip;
             }

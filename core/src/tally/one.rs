@@ -124,9 +124,10 @@ impl Tally {
 
     /// Whether it did not call for long, and was not kept from it.
     pub(super) fn is_forgotten(&self, policy: &Policy, now: Timestamp) -> bool {
-        let (is_held, ended) = self.record.as_ref().map_or((false, Timestamp::ZERO), |record| {
-            (record.hold.is_some(), record.ended)
-        });
+        let (is_held, ended) = self
+            .record
+            .as_ref()
+            .map_or((false, Timestamp::ZERO), |record| (record.hold.is_some(), record.ended));
         now >= self.last_counted.max(ended).plus(memory(policy)) && !is_held
     }
 

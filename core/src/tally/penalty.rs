@@ -121,7 +121,9 @@ impl Tallies {
         at: Timestamp,
         now: Timestamp,
     ) {
-        let Some(record) = self.tallies.get_mut(&slot).and_then(|tally| tally.record.as_mut()) else { return };
+        let Some(record) = self.tallies.get_mut(&slot).and_then(|tally| tally.record.as_mut()) else {
+            return;
+        };
         // What was begun before the quarantine says nothing about what is after it.
         if let Some(probation) = record.probation.as_mut().filter(|probation| at >= probation.since)
             && probation.relapse.is_none()
@@ -293,7 +295,9 @@ impl Tallies {
     }
 
     fn reschedule(&mut self, slot: Slot, now: Timestamp) {
-        let Some(record) = self.tallies.get_mut(&slot).and_then(|tally| tally.record.as_mut()) else { return };
+        let Some(record) = self.tallies.get_mut(&slot).and_then(|tally| tally.record.as_mut()) else {
+            return;
+        };
         let next = if self.book.holds { record.next_look(now) } else { None };
         if next != record.look_at {
             let Book { looks, .. } = &mut self.book;

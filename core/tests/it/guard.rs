@@ -156,7 +156,8 @@ fn only_instances_with_calls_are_left_out() {
 
 #[test]
 fn a_count_rule_looks_at_the_count_that_is_left() {
-    let mut world = world_of(vec![Rule::Failures { threshold: 10, window: within(10_000) }], &["a", "b", "c"]);
+    let mut world =
+        world_of(vec![Rule::Failures { threshold: 10, window: within(10_000) }], &["a", "b", "c"]);
     world.by_hand("a", failures(500));
     world.by_hand("b", failures(5));
     world.by_hand("c", failures(4));
@@ -278,7 +279,9 @@ fn a_sick_instance_is_kept_out_once_its_crossing_has_lasted_a_second() {
     let began = newest(&world);
     assert_eq!((&began.instance, began.event, began.before), (&instance("a"), QuarantineEvent::Began, 0));
     assert_eq!((began.active_instances, began.required_instances), (2, 2));
-    assert!(matches!(began.why, Held::Crossed { reading, lasted } if lasted == ms(1_000) && reading.matched == 20));
+    assert!(
+        matches!(began.why, Held::Crossed { reading, lasted } if lasted == ms(1_000) && reading.matched == 20)
+    );
     let refusal = world.refusal("a");
     assert_eq!((refusal.reason, refusal.retry_after), (RejectionReason::Quarantined, Some(ms(5_000))));
     world.grant("b");
@@ -479,7 +482,8 @@ fn without_a_guard_one_trips_for_all_and_nobody_is_kept_out() {
 #[test]
 fn the_others_past_the_cap_have_no_vote() {
     let settings = Settings { instances_max: 2, ..SETTINGS };
-    let mut world = World::with(policy(spec(vec![half(), Rule::ConsecutiveFailures { threshold: 5 }])), settings);
+    let mut world =
+        World::with(policy(spec(vec![half(), Rule::ConsecutiveFailures { threshold: 5 }])), settings);
     world.watch("a", "w", true).watch("b", "w", true);
     world.pass(20_000).tick();
     for n in 0..50 {
@@ -585,7 +589,9 @@ fn with_the_scope_of_the_fleet_a_quorum_of_wishes_opens() {
     asked(&mut world, "b", 12_000);
     assert_eq!(world.state(), "OPEN");
     let last = world.status().last.unwrap();
-    assert!(matches!(last.reason, Reason::RetryAfter { asked: 2, required: 2, longest } if longest == ms(12_000)));
+    assert!(
+        matches!(last.reason, Reason::RetryAfter { asked: 2, required: 2, longest } if longest == ms(12_000))
+    );
     assert_eq!(last.wait.unwrap().total, ms(12_000));
     // A wish that is over counts no more.
     let mut world = heeding(RetryAfterScope::Fleet, 30_000);

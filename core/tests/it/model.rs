@@ -30,9 +30,23 @@ struct Call {
 
 #[derive(Clone, Debug)]
 enum State {
-    Closed { calls: Vec<Call>, streaks: BTreeMap<usize, u64>, eyes: BTreeMap<usize, Eye>, unjudged: Option<(usize, u64)> },
-    Open { until: u64, reopenings: u32 },
-    HalfOpen { reopenings: u32, leases: Vec<Lease>, probes: Vec<Probed>, lost: Vec<usize>, asked: Option<u64> },
+    Closed {
+        calls: Vec<Call>,
+        streaks: BTreeMap<usize, u64>,
+        eyes: BTreeMap<usize, Eye>,
+        unjudged: Option<(usize, u64)>,
+    },
+    Open {
+        until: u64,
+        reopenings: u32,
+    },
+    HalfOpen {
+        reopenings: u32,
+        leases: Vec<Lease>,
+        probes: Vec<Probed>,
+        lost: Vec<usize>,
+        asked: Option<u64>,
+    },
 }
 
 /// What is kept in sight of one instance.
@@ -244,7 +258,9 @@ impl Model {
             let State::Closed { streaks, .. } = &self.state else { return false };
             if let Rule::ConsecutiveFailures { threshold } = rule {
                 let mut long: Vec<usize> = Vec::new();
-                long.extend(streaks.iter().filter(|(_, n)| **n >= u64::from(*threshold)).map(|(who, _)| *who));
+                long.extend(
+                    streaks.iter().filter(|(_, n)| **n >= u64::from(*threshold)).map(|(who, _)| *who),
+                );
                 long.extend(reached.filter(|reached| reached.1 >= u64::from(*threshold)).map(|r| r.0));
                 long.sort_unstable();
                 long.dedup();
@@ -593,9 +609,8 @@ impl Model {
                 *run = run.on(entry);
                 let enough = guard.min_calls;
                 if did.len() >= enough as usize {
-                    let crosses = |rule: &Rule| {
-                        Self::read(rule, did, run.1, rule.minimum_calls().min(enough)).2
-                    };
+                    let crosses =
+                        |rule: &Rule| Self::read(rule, did, run.1, rule.minimum_calls().min(enough)).2;
                     relapsed = rules.iter().any(crosses);
                     if !relapsed {
                         eye.back = None;
@@ -772,17 +787,13 @@ fn policies() -> impl Strategy<Value = PolicySpec> {
     };
     let trip = (2u32..20).prop_flat_map(move |size| prop::collection::vec(rule(size), 1..4));
     let share = prop_oneof![2 => Just(0u32), 2 => Just(2_000), 1 => Just(5_000), 1 => Just(10_000)];
-    let guard = (1u32..4, share, 1u32..8).prop_map(|(min_instances, share_hundredths, min_calls)| GuardSpec {
-        min_instances,
-        share_hundredths,
-        min_calls,
+    let guard = (1u32..4, share, 1u32..8).prop_map(|(min_instances, share_hundredths, min_calls)| {
+        GuardSpec { min_instances, share_hundredths, min_calls }
     });
-    (trip, 1u32..6, guard, 500u64..20_000).prop_map(|(trip, permitted_calls, guard, limit)| {
-        PolicySpec {
-            half_open: HalfOpenSpec { permitted_calls, limit: Some(ms(limit)), ..HalfOpenSpec::default() },
-            guard,
-            ..spec(trip)
-        }
+    (trip, 1u32..6, guard, 500u64..20_000).prop_map(|(trip, permitted_calls, guard, limit)| PolicySpec {
+        half_open: HalfOpenSpec { permitted_calls, limit: Some(ms(limit)), ..HalfOpenSpec::default() },
+        guard,
+        ..spec(trip)
     })
 }
 
@@ -980,7 +991,8 @@ impl Pair {
                     world.breaker.readings(at).iter().map(|r| (r.calls, r.matched, r.crossed)).collect();
                 assert_eq!(found, model.readings());
                 for (who, name) in NAMES.iter().enumerate() {
-                    let kept_out = world.breaker.quarantine_of(&instance(name), at).map(|q| q.until.as_millis());
+                    let kept_out =
+                        world.breaker.quarantine_of(&instance(name), at).map(|q| q.until.as_millis());
                     let State::Closed { eyes, .. } = &model.state else { return };
                     let held = eyes.get(&who).and_then(|eye| eye.held).filter(|until| model.seen < *until);
                     assert_eq!(kept_out, held, "{name}");

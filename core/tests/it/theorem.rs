@@ -60,7 +60,8 @@ fn is_crossed(rule: Rule, sent: Sent, minimum: u32) -> bool {
     let found = matched(rule, sent);
     match rule {
         Rule::FailureRate { threshold, .. } | Rule::SlowRate { threshold, .. } => {
-            sent.0 >= u64::from(minimum).max(1) && found * 10_000 >= sent.0 * u64::from(threshold.hundredths())
+            sent.0 >= u64::from(minimum).max(1)
+                && found * 10_000 >= sent.0 * u64::from(threshold.hundredths())
         }
         Rule::Failures { threshold, .. } | Rule::ConsecutiveFailures { threshold } => {
             found >= u64::from(threshold)
@@ -158,10 +159,8 @@ impl Big {
         // One long window, and a minimum that keeps votes and quarantines out of it.
         let rule = rate(50, within(WINDOW), 2_000);
         let spec = PolicySpec { guard, ..spec(vec![rule]) };
-        let at = |now, revision| Moment {
-            now: Timestamp::from_millis(now),
-            next: Version { epoch: 1, revision },
-        };
+        let at =
+            |now, revision| Moment { now: Timestamp::from_millis(now), next: Version { epoch: 1, revision } };
         let mut breaker = Breaker::new(std::sync::Arc::new(policy(spec)), settings, at(0, 1));
         let names: Vec<Instance> = (0..self.instances).map(|n| instance(&format!("pod-{n}"))).collect();
         let mut fleet = vec![(0u64, 0u64); self.instances];
@@ -170,7 +169,11 @@ impl Big {
             let now = step / 2;
             let drawn = mix(self.seed ^ mix(step));
             // The sick ones are loud.
-            let who = if drawn % 3 == 0 { drawn as usize / 3 % self.sick.0 } else { drawn as usize / 3 % self.instances };
+            let who = if drawn.is_multiple_of(3) {
+                drawn as usize / 3 % self.sick.0
+            } else {
+                drawn as usize / 3 % self.instances
+            };
             let failing = if who < self.sick.0 { self.sick.1 } else { self.rest };
             let failed = mix(drawn) % 1_000 < failing;
             let outcomes = if failed { failures(1) } else { successes(1) };
@@ -210,7 +213,9 @@ impl Big {
 fn a_big_fleet_trips_within_twenty_milliseconds_and_never_for_less() {
     let (mut trips, mut crowds) = (0, 0);
     for seed in 0..12 {
-        for (sick, rest) in [((10, 1_000), 300), ((10, 1_000), 480), ((50, 900), 490), ((80, 1_000), 450), ((200, 700), 400)] {
+        for (sick, rest) in
+            [((10, 1_000), 300), ((10, 1_000), 480), ((50, 900), 490), ((80, 1_000), 450), ((200, 700), 400)]
+        {
             let big = Big { instances: 400, sick, rest, seed };
             let (since, tripped) = big.run();
             crowds += 1;
