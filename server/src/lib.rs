@@ -8,7 +8,6 @@
 pub mod clock;
 pub mod config;
 mod drain;
-mod duration;
 mod grpc;
 mod history;
 mod http;
@@ -16,7 +15,6 @@ mod hub;
 pub mod limits;
 pub mod logging;
 mod metrics;
-mod nearest;
 mod outbox;
 mod parts;
 mod persist;

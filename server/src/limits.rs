@@ -6,7 +6,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::duration;
+use panelboard_policy::duration;
 
 /// Declares [`Limits`] and, from the same lines, the name, default and range of each, so that documentation,
 /// configuration and printed settings cannot drift apart.
@@ -127,19 +127,6 @@ pub(crate) const NEAREST_AMONG: usize = 2_000;
 
 /// Incidents on the page of a breaker; ListTransitions has all.
 pub(crate) const INCIDENTS_SHOWN: usize = 10;
-
-/// Files of a directory of policies.
-pub const POLICY_FILES: usize = 1_000;
-
-/// Bytes of all files of a directory of policies together: they are read again every second.
-pub const POLICY_BYTES_TOTAL: usize = 67_108_864;
-
-/// Names and patterns of one policy.
-pub const PATTERNS_PER_POLICY: usize = 1_000;
-
-/// Steps spent on whether two policies are for one name. A pair of patterns that begin alike and are equally specific
-/// takes one, or the product of their lengths if their ends are alike too.
-pub const PATTERN_STEPS: usize = 20_000_000;
 
 /// One entry of [`ALL`].
 #[derive(Debug)]

@@ -3,12 +3,11 @@
 use std::fmt;
 use std::io::{self, IsTerminal};
 
+use panelboard_policy::nearest;
 use tracing::Dispatch;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
-
-use crate::nearest::nearest;
 
 /// How a log line is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,31 +1,19 @@
 //! Policies from YAML: one file, or a directory of files.
 //!
-//! A set of policies is read as a whole and is valid as a whole, or it is refused with everything that is wrong with
-//! it, each thing with its file, line and remedy. Who keeps the last good set and applies a new one to the breakers is
-//! not decided here.
+//! The text is read by [`panelboard_policy`], within this server's limits. Here is what a server does with it besides:
+//! it has one to start with, looks at the files again, and prints what is wrong with them.
 
 mod check;
-mod digest;
-mod draft;
-mod files;
-mod overlap;
-mod problem;
-mod revision;
-mod rule;
-mod section;
-mod set;
-mod value;
 mod watch;
-mod yaml;
 
 use std::path::Path;
+
+pub use panelboard_policy::{Digest, Entry, Place, Policies, PolicyErrors, Problem};
+use panelboard_policy::{Limit, Sources};
 
 use crate::limits::Limits;
 
 pub use check::{Checked, check};
-pub use digest::Digest;
-pub use problem::{Place, PolicyErrors, Problem};
-pub use set::{Entry, Policies};
 pub use watch::Watcher;
 
 /// The policy of a server that is given none, as a file to begin with.
@@ -40,7 +28,7 @@ const STARTER_PATH: &str = "starter policy";
 /// # Errors
 /// Everything that is wrong with any of the files.
 pub fn load(path: &Path, limits: &Limits, previous: Option<&Policies>) -> Result<Policies, PolicyErrors> {
-    set::assemble(&files::read(path, limits), limits, previous)
+    panelboard_policy::load(path, &bounds(limits), previous)
 }
 
 /// The policies of a server that is given none: [`STARTER`].
@@ -48,5 +36,16 @@ pub fn load(path: &Path, limits: &Limits, previous: Option<&Policies>) -> Result
 /// # Errors
 /// As [`load`], though there is nothing wrong with it.
 pub fn starter(limits: &Limits, previous: Option<&Policies>) -> Result<Policies, PolicyErrors> {
-    set::assemble(&files::given(Path::new(STARTER_PATH), STARTER), limits, previous)
+    let sources = Sources::of_text(Path::new(STARTER_PATH), STARTER);
+    Policies::assemble(&sources, &bounds(limits), previous)
+}
+
+/// What of the limits bounds a set of policies, with the names that an operator knows them by.
+fn bounds(limits: &Limits) -> panelboard_policy::Limits {
+    let limit = |most, setting| Limit { most, setting: Some(setting) };
+    panelboard_policy::Limits {
+        policies: limit(limits.policies, "limits.policies"),
+        names: limit(limits.breakers, "limits.breakers"),
+        file_bytes: limit(limits.policy_file_bytes, "limits.policy-file-bytes"),
+    }
 }

@@ -42,6 +42,14 @@ def core_depends_on_nothing():
 
 
 @rule
+def policy_depends_on_core_and_a_parser():
+    """`policy` depends on the core and the YAML parser only: every client carries it."""
+    for line in section("policy/Cargo.toml", "dependencies"):
+        if not line.startswith(("panelboard-core", "granit-parser")):
+            yield "policy/Cargo.toml", 1, f"dependency `{line}`: every client would carry it; do this in the crate that needs it"
+
+
+@rule
 def core_only_computes():
     """`core` names no clock, lock, thread, file, socket, environment or async runtime: time comes in as an argument."""
     forbidden = re.compile(
@@ -65,9 +73,9 @@ def only_the_grpc_edge_names_status():
 
 @rule
 def nothing_panics_on_the_way_of_a_request():
-    """Outside of tests neither the server nor the rules nor the conversions unwrap, expect or panic."""
+    """Outside of tests neither the server nor the rules, the policy reader nor the conversions unwrap, expect or panic."""
     panicking = re.compile(r"\.unwrap\(\)|\.unwrap_err\(\)|\.expect\(|\b(?:panic|unreachable|todo|unimplemented)!")
-    for folder in ("server/src", "core/src", "proto"):
+    for folder in ("server/src", "policy/src", "core/src", "proto"):
         for path in files(".rs", under=folder):
             if path.stem != "tests" and "tests" not in path.parts:
                 remedy = "return an error, or write it so that it cannot happen"

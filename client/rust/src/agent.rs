@@ -8,6 +8,8 @@ mod ready;
 mod report;
 mod schedule;
 mod streams;
+#[cfg(test)]
+mod vectors;
 mod watch;
 
 use std::{io, sync::Arc};
@@ -22,7 +24,7 @@ use crate::{
     cell::Cell,
     dice::Dice,
     identity::Identity,
-    limits::{MESSAGE_BYTES_MAX, RECONNECT_MIN, SHUTDOWN_TIMEOUT},
+    limits::{LOOK, MESSAGE_BYTES_MAX, RECONNECT_MIN, SHUTDOWN_TIMEOUT},
     post::Post,
     slot::Slot,
 };
@@ -61,6 +63,8 @@ struct Agent {
     events: mpsc::Receiver<Event>,
     channel: Option<Channel>,
     slots: Vec<Arc<Slot>>,
+    /// When to look at all slots for what was counted there.
+    sweep_at: Timestamp,
     /// Slots to look at now.
     touched: Vec<Arc<Slot>>,
     schedule: Schedule,
@@ -85,6 +89,7 @@ impl Agent {
             events,
             channel: None,
             slots: Vec::new(),
+            sweep_at: Timestamp::ZERO,
             touched: Vec::new(),
             schedule: Schedule::default(),
             streams: Streams::default(),
@@ -100,6 +105,7 @@ impl Agent {
                 return self.end().await;
             }
             self.keep_streams();
+            self.sweep();
             self.step_due();
             self.answer_readies();
             let post = Arc::clone(&self.post);
@@ -140,6 +146,16 @@ impl Agent {
         }
     }
 
+    /// Finds the cells whose threads have counted something.
+    fn sweep(&mut self) {
+        let now = self.now();
+        if now < self.sweep_at {
+            return;
+        }
+        self.sweep_at = now.plus(LOOK);
+        self.touched.extend(self.slots.iter().filter(|slot| slot.is_dirty()).cloned());
+    }
+
     /// Steps all cells that have something due, and sends what they say in as few messages as there can be.
     fn step_due(&mut self) {
         let now = self.now();
@@ -174,7 +190,8 @@ impl Agent {
         if !self.touched.is_empty() {
             return Some(self.now());
         }
-        [self.schedule.next(), self.streams.next(), self.readies.next()].into_iter().flatten().min()
+        let sweep = (!self.slots.is_empty()).then_some(self.sweep_at);
+        [self.schedule.next(), self.streams.next(), self.readies.next(), sweep].into_iter().flatten().min()
     }
 
     fn now(&self) -> Timestamp {
@@ -191,7 +208,7 @@ impl Agent {
         let until = self.now().plus(SHUTDOWN_TIMEOUT);
         while self.now() < until {
             for slot in self.slots.clone() {
-                if let Some(entry) = slot.update(|cell, now| cell.close(now)) {
+                if let Some(entry) = slot.with(|cell, now| cell.close(now)) {
                     self.reports.batch(slot, entry);
                 }
             }
@@ -215,7 +232,7 @@ impl Drop for Agent {
         let left = self.post.close();
         for slot in self.slots.iter().chain(&left.made).chain(&left.due) {
             slot.dismiss();
-            slot.update(Cell::ended);
+            slot.with(Cell::ended);
         }
         self.streams.abort();
     }

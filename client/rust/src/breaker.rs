@@ -5,12 +5,12 @@ use std::{fmt, sync::Arc};
 use tokio::sync::oneshot;
 
 use crate::{
-    cell::{Cell, Refusal, Ticket},
+    cell::Cell,
     client::Keeper,
     mode::Mode,
     permit::Permit,
     rejected::Rejected,
-    slot::{Slot, Waiter},
+    slot::{No, Slot, Waiter},
     state::{Freshness, State, Status},
 };
 
@@ -58,11 +58,12 @@ impl Breaker {
     ///
     /// # Errors
     /// [`Rejected`] says why, and when to come again.
-    pub fn try_acquire(&self) -> Result<Permit, Rejected> {
+    #[inline]
+    pub fn try_acquire(&self) -> Result<Permit<'_>, Rejected> {
         let Inner::Live { slot, .. } = &self.inner else { return Ok(Permit::detached()) };
         match slot.admit() {
-            Ok(ticket) => Ok(Permit::new(Arc::clone(slot), ticket)),
-            Err(refusal) => turn_away(slot, refusal),
+            Ok(permit) => Ok(permit),
+            Err(no) => turned_away(slot, &no),
         }
     }
 
@@ -73,25 +74,37 @@ impl Breaker {
     ///
     /// # Errors
     /// [`Rejected`] says why, and when to come again.
-    pub async fn acquire(&self) -> Result<Permit, Rejected> {
+    pub async fn acquire(&self) -> Result<Permit<'_>, Rejected> {
         let Inner::Live { slot, .. } = &self.inner else { return Ok(Permit::detached()) };
-        let refusal = match slot.admit() {
-            Ok(ticket) => return Ok(Permit::new(Arc::clone(slot), ticket)),
-            Err(refusal) => refusal,
+        let no = match slot.admit() {
+            Ok(permit) => return Ok(permit),
+            Err(no) => no,
+        };
+        let Some(asked_at) = no.asked_at.filter(|_| slot.post.mode == Mode::Enforce) else {
+            return turned_away(slot, &no);
         };
         let until = slot.post.clock.now().plus(slot.post.probe_wait);
-        let worth_waiting = refusal.asked_at.is_some_and(|at| at <= until) && slot.post.mode == Mode::Enforce;
-        if !worth_waiting {
-            return turn_away(slot, refusal);
-        }
         let (answer, answered) = oneshot::channel();
-        if !slot.wait(Waiter { until, answer }) {
-            return turn_away(slot, refusal);
+        if asked_at > until || !slot.wait(Waiter { until, answer }) {
+            return turned_away(slot, &no);
         }
         match answered.await {
             Ok(answer) => answer,
             // The client has ended meanwhile.
-            Err(_) => Err(slot.reject(refusal)),
+            Err(_) => turned_away(slot, &no),
+        }
+    }
+
+    /// A permit or a rejection, as far as there is no waiting; none: [`acquire`](Self::acquire) may wait for a probe,
+    /// and nothing is counted yet.
+    #[cfg(feature = "tower")]
+    #[inline]
+    pub(crate) fn acquire_at_once(&self) -> Option<Result<Permit<'_>, Rejected>> {
+        let Inner::Live { slot, .. } = &self.inner else { return Some(Ok(Permit::detached())) };
+        match slot.admit() {
+            Ok(permit) => Some(Ok(permit)),
+            Err(no) if no.asked_at.is_some() && slot.post.mode == Mode::Enforce => None,
+            Err(no) => Some(turned_away(slot, &no)),
         }
     }
 
@@ -135,11 +148,13 @@ impl Breaker {
 }
 
 /// In shadow mode a rejection is only counted.
-fn turn_away(slot: &Arc<Slot>, refusal: Refusal) -> Result<Permit, Rejected> {
-    let rejected = slot.reject(refusal);
+#[inline]
+fn turned_away<'a>(slot: &'a Slot, no: &No) -> Result<Permit<'a>, Rejected> {
+    slot.count_rejected(no);
+    let rejected = no.rejected;
     if slot.post.mode == Mode::Shadow {
         tracing::debug!(breaker = rejected.breaker(), reason = %rejected.reason(), "would have rejected");
-        return Ok(Permit::new(Arc::clone(slot), Ticket::UNCOUNTED));
+        return Ok(Permit::detached());
     }
     Err(rejected)
 }

@@ -1,13 +1,19 @@
 //! Calls through a breaker, in one step.
 
+mod span;
+
 use std::{error::Error, fmt, future::Future};
+
+use tracing::Instrument;
 
 use crate::{
     breaker::Breaker,
     fact::Observation,
+    fallbacks::Missed,
     permit::plain,
     rejected::{Reason, Rejected},
 };
+use span::CallSpan;
 
 /// Why a call through a breaker has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +31,11 @@ impl<E> CallError<E> {
             Self::Failed(error) => Some(error),
             Self::Rejected(_) => None,
         }
+    }
+
+    /// Whether it was not made.
+    pub const fn is_rejected(&self) -> bool {
+        matches!(self, Self::Rejected(_))
     }
 
     /// The rejection, if the call was not made.
@@ -70,6 +81,8 @@ impl Breaker {
     /// Put the timeout *inside*, so that a call that takes too long ends as a failure that the breaker sees. A probe
     /// that runs past its deadline is recorded as a failure then, whatever becomes of it later.
     ///
+    /// Where a subscriber takes DEBUG it is a [`tracing`] span, `breaker.call`, which the call's own spans are within.
+    ///
     /// Cancel safe: a call that is dropped is abandoned.
     ///
     /// # Errors
@@ -110,8 +123,111 @@ impl Breaker {
         F: FnOnce() -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
-        let permit = self.acquire().await.map_err(CallError::Rejected)?;
-        let result = call().await;
-        permit.record_with(classify, result).map_err(CallError::Failed)
+        let span = CallSpan::begin(self);
+        let permit = match self.acquire().await {
+            Ok(permit) => permit,
+            Err(rejected) => {
+                span.rejected(&rejected);
+                return Err(CallError::Rejected(rejected));
+            }
+        };
+        let result = span.within(call).instrument(span.span().clone()).await;
+        let is_probe = permit.is_probe();
+        let observed = |result: &Result<T, E>| {
+            let observation = classify(result).into();
+            span.ended(self, is_probe, result.is_ok(), observation.fact);
+            observation
+        };
+        permit.record_with(observed, result).map_err(CallError::Failed)
+    }
+
+    /// Makes a call, and gives what `fallback` makes of an ending that it knows. One that it does not know it hands back;
+    /// what it stands in for is counted by kind: see [`fallbacks`](Self::fallbacks).
+    ///
+    /// A fallback that answers a *failed* call hides it from the caller, never from the breaker.
+    ///
+    /// ```no_run
+    /// # use panelboard_client::{Breaker, CallError, Reason};
+    /// # #[derive(Debug)] enum FetchError { Timeout, Denied }
+    /// # async fn fetch() -> Result<u64, FetchError> { Ok(1) }
+    /// # fn cached() -> u64 { 7 }
+    /// # async fn example(quote: Breaker) -> Result<u64, CallError<FetchError>> {
+    /// let price = quote.call_or(|| fetch(), |error| match error {
+    ///     CallError::Rejected(rejected) if rejected.reason() != Reason::ForcedOpen => Ok(cached()),
+    ///     CallError::Failed(FetchError::Timeout) => Ok(cached()),
+    ///     other => Err(other),
+    /// }).await?;
+    /// # Ok(price) }
+    /// ```
+    ///
+    /// Cancel safe, as [`call`](Self::call) is.
+    ///
+    /// # Errors
+    /// What the fallback hands back.
+    pub async fn call_or<T, E, F, Fut, B>(&self, call: F, fallback: B) -> Result<T, CallError<E>>
+    where
+        F: FnOnce() -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+        B: FnOnce(CallError<E>) -> Result<T, CallError<E>>,
+    {
+        self.or(self.call(call).await, fallback)
+    }
+
+    /// Makes a call, and if `when` says so, another one in its place: a replica, a slower source. The other call does not
+    /// go through this breaker; give it one of its own.
+    ///
+    /// ```no_run
+    /// # use panelboard_client::{Breaker, CallError};
+    /// # async fn fetch() -> Result<u64, std::io::Error> { Ok(1) }
+    /// # async fn from_replica() -> Result<u64, std::io::Error> { Ok(2) }
+    /// # async fn example(quote: Breaker) -> Result<u64, CallError<std::io::Error>> {
+    /// let price = quote.call_or_else(|| fetch(), CallError::is_rejected, |_| from_replica()).await?;
+    /// # Ok(price) }
+    /// ```
+    ///
+    /// Counted by kind if it succeeds. Cancel safe, as far as the other call is.
+    ///
+    /// # Errors
+    /// That of the other call, as [`CallError::Failed`], if it was made; else that of the call.
+    pub async fn call_or_else<T, E, F, Fut, W, B, BackFut>(
+        &self,
+        call: F,
+        when: W,
+        fallback: B,
+    ) -> Result<T, CallError<E>>
+    where
+        F: FnOnce() -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+        W: FnOnce(&CallError<E>) -> bool,
+        B: FnOnce(CallError<E>) -> BackFut,
+        BackFut: Future<Output = Result<T, E>>,
+    {
+        let error = match self.call(call).await {
+            Err(error) if when(&error) => error,
+            other => return other,
+        };
+        let missed = Missed::from(&error);
+        let value = fallback(error).await.map_err(CallError::Failed)?;
+        self.fell_back(missed);
+        Ok(value)
+    }
+
+    /// The same as [`call_or`](Self::call_or) for a call that was made already, as by [`call_with`](Self::call_with).
+    ///
+    /// # Errors
+    /// What the fallback hands back.
+    pub fn or<T, E>(
+        &self,
+        result: Result<T, CallError<E>>,
+        fallback: impl FnOnce(CallError<E>) -> Result<T, CallError<E>>,
+    ) -> Result<T, CallError<E>> {
+        let error = match result {
+            Ok(value) => return Ok(value),
+            Err(error) => error,
+        };
+        let missed = Missed::from(&error);
+        let value = fallback(error)?;
+        self.fell_back(missed);
+        Ok(value)
     }
 }

@@ -5,6 +5,7 @@
 //! a network and without waiting.
 
 mod decide;
+mod door;
 mod entries;
 mod freshness;
 mod known;
@@ -25,9 +26,9 @@ use crate::{
     rejected::{NoProbe, Reason},
     state::{Freshness, State},
     tally::Tally,
-    word::Door,
 };
 
+pub(crate) use door::Door;
 pub(crate) use known::{Known, Over, Quarantine};
 use outbox::Outbox;
 pub(crate) use probes::Ask;
@@ -104,11 +105,6 @@ pub(crate) struct Ticket {
     pub(crate) stretch: u32,
     pub(crate) counted: bool,
     pub(crate) probe: Option<u64>,
-}
-
-impl Ticket {
-    /// For calls that pass although nobody admitted them.
-    pub(crate) const UNCOUNTED: Self = Self { stretch: 0, counted: false, probe: None };
 }
 
 /// Why a call may not be made.
@@ -198,27 +194,17 @@ impl Cell {
         self.tally.reject(now);
     }
 
-    /// What would pass without a closer look, and until when.
-    pub(crate) fn door(&self, now: Timestamp) -> Option<Door> {
-        let turn = self.turns_at();
-        let open = |counted, until| {
-            Some(Door { stretch: self.stretch, counted, until }).filter(|door| now < door.until)
-        };
-        if turn.is_some_and(|turn| now >= turn) || self.recovering_until().is_some_and(|turn| now < turn) {
-            return None;
+    /// Takes in what calls came to that were admitted in this stretch.
+    pub(crate) fn collect(&mut self, tally: Tally, now: Timestamp) {
+        let stretch = self.stretch;
+        self.turn(now);
+        if stretch != self.stretch {
+            // It ended before this was seen: it says nothing about the one that began.
+            return;
         }
-        let until = turn.unwrap_or(Timestamp::from_millis(u64::MAX));
-        match (self.freshness, &self.known) {
-            (Freshness::Fresh, Some(known)) => {
-                let passes = known.admission == Admission::Allow && self.quarantined(now).is_none();
-                passes.then(|| open(!is_disabled(known), until)).flatten()
-            }
-            (Freshness::Fresh, None) => None,
-            (Freshness::Stale, _) => self.local.is_plainly_closed().then(|| open(true, until)).flatten(),
-            (Freshness::Local, _) => {
-                let passes = self.local.is_plainly_closed() && self.on_disconnect() != OnDisconnect::Deny;
-                passes.then(|| open(true, until)).flatten()
-            }
+        self.tally.append(tally);
+        if self.freshness != Freshness::Fresh {
+            self.drain_into_local(now);
         }
     }
 
@@ -483,6 +469,11 @@ impl Cell {
     }
 
     // Looking.
+
+    /// The stretch: what a permit of another one says does not count.
+    pub(crate) const fn stretch(&self) -> u32 {
+        self.stretch
+    }
 
     pub(crate) const fn freshness(&self) -> Freshness {
         self.freshness

@@ -91,7 +91,7 @@ impl Client {
         if let Some(slot) = breakers.get(&name) {
             return live(Arc::clone(slot));
         }
-        let slot = Arc::new(Slot::new(name.clone(), self.cell(&name), Arc::clone(&self.shared.post)));
+        let slot = Slot::new(name.clone(), self.cell(&name), Arc::clone(&self.shared.post));
         if breakers.len() >= BREAKERS_MAX {
             tracing::warn!(
                 breaker = name.as_str(),

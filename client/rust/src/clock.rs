@@ -1,6 +1,9 @@
 //! The one place that reads a clock. Everything else is told what time it is.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
 
 use panelboard_core::Timestamp;
 
@@ -9,10 +12,6 @@ use panelboard_core::Timestamp;
 pub(crate) struct Clock {
     origin: Instant,
 }
-
-/// When something began, finer than a [`Timestamp`].
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Mark(Instant);
 
 impl Clock {
     pub(crate) fn start() -> Self {
@@ -23,10 +22,6 @@ impl Clock {
         Timestamp::ZERO.plus(self.origin.elapsed())
     }
 
-    pub(crate) fn mark(&self) -> Mark {
-        Mark(Instant::now())
-    }
-
     /// The instant that `at` stands for, never before it: a timer set to it does not fire early.
     pub(crate) fn instant(&self, at: Timestamp) -> Instant {
         // A year is as good as never, and cannot overflow an instant.
@@ -35,8 +30,33 @@ impl Clock {
     }
 }
 
+/// When a call began, for its duration. The processor's own counter where there is one that can be relied on: calls
+/// are timed at both ends, and this costs less than half of what the system's clock does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark(u64);
+
 impl Mark {
-    pub(crate) fn elapsed(self) -> Duration {
-        self.0.elapsed()
+    /// For calls that are not timed.
+    pub(crate) const UNTIMED: Self = Self(0);
+
+    #[inline]
+    pub(crate) fn now() -> Self {
+        Self(ticks().raw())
     }
+
+    #[inline]
+    pub(crate) fn elapsed(self) -> Duration {
+        if self.0 == 0 {
+            return Duration::ZERO;
+        }
+        let ticks = ticks();
+        Duration::from_nanos(ticks.delta_as_nanos(self.0, ticks.raw()))
+    }
+}
+
+/// Calibrated once per process, in about a millisecond.
+#[inline]
+pub(crate) fn ticks() -> &'static quanta::Clock {
+    static TICKS: OnceLock<quanta::Clock> = OnceLock::new();
+    TICKS.get_or_init(quanta::Clock::new)
 }

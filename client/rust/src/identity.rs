@@ -61,6 +61,14 @@ pub(crate) enum PartError {
     Control { part: &'static str, control: char },
 }
 
+/// A part that somebody wrote for this client.
+///
+/// # Errors
+/// What is wrong with it, and the remedy.
+pub(crate) fn part(part: &'static str, value: &str) -> Result<String, String> {
+    check(part, value).map(|()| value.to_owned()).map_err(|error| error.to_string())
+}
+
 fn check(part: &'static str, value: &str) -> Result<(), PartError> {
     if value.len() > PART_BYTES_MAX {
         return Err(PartError::TooLong { part, bytes: value.len() });

@@ -24,8 +24,24 @@ pub(crate) const WAITERS_MAX: usize = 1_024;
 pub(crate) const PROBES_OUT_MAX: usize = 1_000;
 /// A policy in the cache directory is not larger than this.
 pub(crate) const CACHED_BYTES_MAX: usize = 64 * 1024;
+/// A settings file is not larger than this.
+pub(crate) const SETTINGS_BYTES_MAX: usize = 64 * 1024;
 /// The longest explanation that a rejection carries, in bytes.
 pub(crate) const EXPLANATION_BYTES_MAX: usize = 1_024;
+
+/// Names of breakers that a process remembers for its rejections.
+pub(crate) const PLATES_MAX: usize = 100_000;
+/// The latest explanations of a breaker that rejections of the past can still show.
+pub(crate) const SENTENCES_KEPT: usize = 8;
+
+/// While something may trip, outcomes are looked at so often,
+pub(crate) const LOOK_BRISK: Duration = Duration::from_millis(20);
+/// for so long after the last failure,
+pub(crate) const BRISK_FOR: Duration = Duration::from_secs(1);
+/// and else so often: what a breaker's thread does not tell by itself is at most so old.
+pub(crate) const LOOK: Duration = Duration::from_millis(200);
+/// A hint to come again is rounded up by so much, which covers a timer that fires late.
+pub(crate) const RETRY_SLACK: Duration = Duration::from_millis(5);
 
 /// A stream that is silent for so long is not to be relied on.
 pub(crate) const HEARD_WITHIN: Duration = Duration::from_secs(8);

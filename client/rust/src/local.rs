@@ -112,6 +112,11 @@ impl Local {
         self.breaker.condition()
     }
 
+    /// When the state ends by itself.
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
+        self.breaker.deadline()
+    }
+
     /// CLOSED under no override.
     pub(crate) fn is_plainly_closed(&self) -> bool {
         self.condition() == Condition { state: StateKind::Closed, over: None }

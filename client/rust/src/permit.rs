@@ -2,8 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
+use panelboard_hotpath::Word;
+
 use crate::{
-    cell::Ticket,
     clock::Mark,
     fact::{Fact, Observation, Said},
     slot::Slot,
@@ -14,41 +15,71 @@ use crate::{
 /// A permit that is dropped without an outcome is *abandoned*: the call says nothing about the dependency, and if it
 /// was a probe, the probe goes to somebody else. That is what happens when a future is cancelled or panics.
 ///
-/// Dropping never waits. A permit may move to another thread. The time from the permit to its outcome is the call's
-/// duration.
+/// Dropping never waits. A permit may move to another thread, and be kept across an await. It borrows the handle it
+/// came from: [`into_owned`](Self::into_owned) makes one that does not, for a task of its own. The time from the permit
+/// to its outcome is the call's duration.
 #[must_use = "say what became of the call, or it counts as abandoned"]
 #[derive(Debug)]
-pub struct Permit {
-    open: Option<Open>,
+pub struct Permit<'a> {
+    slot: Held<'a>,
+    /// The word it was admitted by.
+    word: Word,
+    /// The number of its probe; 0: it is none.
+    probe: u64,
+    began: Mark,
     retry_after: Option<Duration>,
 }
 
 #[derive(Debug)]
-struct Open {
-    slot: Arc<Slot>,
-    ticket: Ticket,
-    began: Mark,
+enum Held<'a> {
+    Borrowed(&'a Slot),
+    Owned(Arc<Slot>),
+    /// It has ended, or nothing is recorded.
+    Nothing,
 }
 
-impl Permit {
-    pub(crate) fn new(slot: Arc<Slot>, ticket: Ticket) -> Self {
-        let began = slot.post.clock.mark();
-        Self { open: Some(Open { slot, ticket, began }), retry_after: None }
+impl<'a> Permit<'a> {
+    /// For a call that the hot path admitted.
+    #[inline]
+    pub(crate) fn admitted(slot: &'a Slot, word: Word) -> Self {
+        let began = if word.is_timed() { Mark::now() } else { Mark::UNTIMED };
+        Self { slot: Held::Borrowed(slot), word, probe: 0, began, retry_after: None }
+    }
+
+    /// For a call that was admitted after a closer look.
+    pub(crate) fn looked_at(slot: &'a Slot, word: Word, probe: u64) -> Self {
+        Self { slot: Held::Borrowed(slot), word, probe, began: Mark::now(), retry_after: None }
     }
 
     /// A permit of which nothing is recorded.
     pub(crate) const fn detached() -> Self {
-        Self { open: None, retry_after: None }
+        Self { slot: Held::Nothing, word: Word::closer(0), probe: 0, began: Mark::UNTIMED, retry_after: None }
+    }
+
+    /// A permit that borrows nothing, for a task that outlives the handle's borrow. Costs a reference count.
+    pub fn into_owned(mut self) -> Permit<'static> {
+        let slot = match std::mem::replace(&mut self.slot, Held::Nothing) {
+            Held::Borrowed(slot) => slot.shared().map_or(Held::Nothing, Held::Owned),
+            Held::Owned(slot) => Held::Owned(slot),
+            Held::Nothing => Held::Nothing,
+        };
+        let Self { word, probe, began, retry_after, .. } = self;
+        Permit { slot, word, probe, began, retry_after }
     }
 
     /// Whether the call is a probe: the breaker is HALF_OPEN, and the outcome decides.
     pub fn is_probe(&self) -> bool {
-        self.open.as_ref().is_some_and(|open| open.ticket.probe.is_some())
+        self.probe != 0
     }
 
     /// The call succeeded.
+    #[inline]
     pub fn success(mut self) {
-        self.end(Said::Success);
+        if self.probe == 0 && !self.word.is_timed() && self.retry_after.is_none() {
+            self.end_plainly();
+        } else {
+            self.end(Said::Success);
+        }
     }
 
     /// The call failed. `cause` is one word of the policy's vocabulary, like `timeout` or `http_503`; another word
@@ -71,8 +102,13 @@ impl Permit {
     ///
     /// # Errors
     /// The one that was passed in.
-    pub fn record<T, E>(self, result: Result<T, E>) -> Result<T, E> {
-        self.record_with(|result| plain(result), result)
+    #[inline]
+    pub fn record<T, E>(mut self, result: Result<T, E>) -> Result<T, E> {
+        match &result {
+            Ok(_) => self.success(),
+            Err(_) => self.end(Said::Failure("other")),
+        }
+        result
     }
 
     /// What `classify` makes of the result. Passes the result through.
@@ -101,13 +137,43 @@ impl Permit {
         self
     }
 
+    /// A success that is nothing but one more.
+    #[inline]
+    fn end_plainly(&mut self) {
+        let slot: &Slot = match &self.slot {
+            Held::Borrowed(slot) => slot,
+            Held::Owned(slot) => slot,
+            Held::Nothing => return,
+        };
+        if self.word.is_counted() && !slot.count_success(self.word) {
+            slot.record(self.word, self.probe, Said::Success, Duration::ZERO, None);
+        }
+        // Only now: what follows is the drop, which sees that all is said.
+        self.slot = Held::Nothing;
+    }
+
     fn end(&mut self, said: Said<'_>) {
-        let Some(Open { slot, ticket, began }) = self.open.take() else { return };
-        if !ticket.counted {
+        let slot = match std::mem::replace(&mut self.slot, Held::Nothing) {
+            Held::Borrowed(slot) => return self.tell(slot, said),
+            Held::Owned(slot) => slot,
+            Held::Nothing => return,
+        };
+        self.tell(&slot, said);
+    }
+
+    fn tell(&self, slot: &Slot, said: Said<'_>) {
+        if self.probe != 0 {
+            return slot.record(self.word, self.probe, said, self.began.elapsed(), self.retry_after);
+        }
+        if !self.word.is_counted() {
             return;
         }
-        let (took, retry_after) = (began.elapsed(), self.retry_after);
-        slot.with(|cell, now| cell.record(ticket, said, took, retry_after, now));
+        let code = slot.code(self.word, said);
+        let took = if self.word.is_timed() { self.began.elapsed() } else { Duration::ZERO };
+        let counted = slot.count(self.word, code, took, self.retry_after);
+        if !counted {
+            slot.record(self.word, 0, said, took, self.retry_after);
+        }
     }
 }
 
@@ -119,8 +185,11 @@ pub(crate) const fn plain<T, E>(result: &Result<T, E>) -> Fact {
     }
 }
 
-impl Drop for Permit {
+impl Drop for Permit<'_> {
+    #[inline]
     fn drop(&mut self) {
-        self.end(Said::Abandoned);
+        if !matches!(self.slot, Held::Nothing) {
+            self.end(Said::Abandoned);
+        }
     }
 }

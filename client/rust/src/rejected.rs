@@ -3,8 +3,9 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use panelboard_core::Span;
+use panelboard_hotpath::Reject;
 
-use crate::state::Freshness;
+use crate::{plate::Plate, state::Freshness, word};
 
 /// Why a call must not be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -79,52 +80,82 @@ impl fmt::Display for Reason {
 
 /// A call was not admitted, so it was not made. Not a failure of the dependency: do not retry it in a loop, fall
 /// back, or come again after [`retry_after`](Self::retry_after).
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// Making and copying one costs a nanosecond or so; what it says in words is put together when somebody reads it.
+#[derive(Clone, Copy, Debug)]
 pub struct Rejected {
-    pub(crate) breaker: Arc<str>,
+    pub(crate) plate: &'static Plate,
     pub(crate) reason: Reason,
-    pub(crate) retry_after: Option<Duration>,
     pub(crate) freshness: Freshness,
-    pub(crate) explanation: Arc<str>,
+    /// Milliseconds.
+    pub(crate) retry_after: Option<u32>,
+    /// Which of the plate's sentences explains it; none: no more is to be said.
+    pub(crate) sentence: Option<u8>,
     /// Tells apart what [`Reason::ProbesTaken`] has in one.
     pub(crate) no_probe: NoProbe,
 }
 
 impl Rejected {
+    #[inline]
+    pub(crate) fn at_the_gate(plate: &'static Plate, reject: Reject) -> Self {
+        Self {
+            plate,
+            reason: Reason::of_code(reject.reason),
+            freshness: word::freshness(reject.freshness),
+            retry_after: reject.retry_after,
+            sentence: Some(reject.sentence),
+            no_probe: NoProbe::Taken,
+        }
+    }
+
     /// The breaker's name.
-    pub fn breaker(&self) -> &str {
-        &self.breaker
+    pub fn breaker(&self) -> &'static str {
+        self.plate.name()
     }
 
     /// Why.
+    #[inline]
     pub const fn reason(&self) -> Reason {
         self.reason
     }
 
-    /// After this long asking again can succeed; none: nobody knows.
-    pub const fn retry_after(&self) -> Option<Duration> {
-        self.retry_after
+    /// After this long asking again can succeed; none: nobody knows. In whole milliseconds, rounded up.
+    #[inline]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after.map(|millis| Duration::from_millis(u64::from(millis)))
     }
 
     /// How the client knows.
+    #[inline]
     pub const fn freshness(&self) -> Freshness {
         self.freshness
     }
 
-    /// Why the breaker is as it is, in one sentence; may be empty.
-    pub fn explanation(&self) -> &str {
-        &self.explanation
+    /// Why the breaker is as it is, in one sentence; empty if there is no more to say, and if it is asked only after
+    /// the breaker has changed several times.
+    pub fn explanation(&self) -> Arc<str> {
+        self.sentence.map_or_else(|| "".into(), |number| self.plate.sentence(number))
     }
 }
+
+impl PartialEq for Rejected {
+    fn eq(&self, other: &Self) -> bool {
+        let rest = |r: &Self| (r.reason, r.freshness, r.retry_after, r.sentence, r.no_probe);
+        std::ptr::eq(self.plate, other.plate) && rest(self) == rest(other)
+    }
+}
+
+impl Eq for Rejected {}
 
 impl fmt::Display for Rejected {
     /// `circuit breaker "checkout/shipping-quote" is OPEN (failure rate 62.5 % >= 50 %), retry in 4.2 s [FRESH]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "circuit breaker {:?} is {}", &*self.breaker, self.reason.phrase(self.no_probe))?;
-        if !self.explanation.is_empty() {
-            write!(f, " ({})", self.explanation)?;
+        write!(f, "circuit breaker {:?} is {}", self.breaker(), self.reason.phrase(self.no_probe))?;
+        let explanation = self.explanation();
+        if !explanation.is_empty() {
+            write!(f, " ({explanation})")?;
         }
-        if let Some(span) = self.retry_after {
+        if let Some(span) = self.retry_after() {
             write!(f, ", retry in {}", Span(span))?;
         }
         write!(f, " [{}]", self.freshness)
@@ -137,15 +168,11 @@ impl std::error::Error for Rejected {}
 mod tests {
     use super::*;
 
-    fn rejected(reason: Reason, explanation: &str, millis: Option<u64>) -> Rejected {
-        Rejected {
-            breaker: "checkout/shipping-quote".into(),
-            reason,
-            retry_after: millis.map(Duration::from_millis),
-            freshness: Freshness::Fresh,
-            explanation: explanation.into(),
-            no_probe: NoProbe::Taken,
-        }
+    fn rejected(reason: Reason, explanation: &str, retry_after: Option<u32>) -> Rejected {
+        let plate = Plate::of("checkout/shipping-quote");
+        let sentence = Some(plate.put(&explanation.into()));
+        let (freshness, no_probe) = (Freshness::Fresh, NoProbe::Taken);
+        Rejected { plate, reason, freshness, retry_after, sentence, no_probe }
     }
 
     #[test]

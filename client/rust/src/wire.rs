@@ -62,9 +62,11 @@ pub(crate) fn known(status: &v1::BreakerStatus, base: Base) -> (Known, Vec<Viola
             v1::State::Unspecified | v1::State::Closed => StateKind::Closed,
         },
         over: status.r#override.as_ref().and_then(|over| {
+            let hand = Hand { who: cut(&over.who), why: cut(&over.why) };
             Some(Over {
                 kind: override_kind_from_wire(over.kind())?,
-                hand: Hand { who: cut(&over.who), why: cut(&over.why) },
+                sentence: hand.to_string().into(),
+                hand,
                 until: base.end(over.until_tick, over.remaining.as_ref()),
             })
         }),

@@ -1,56 +1,79 @@
-//! The one word that the hot path reads: whether calls pass, under which stretch, and until when that holds.
+//! From what the cell knows to the word that the hot path reads.
 
 use panelboard_core::Timestamp;
+use panelboard_hotpath::{Pass, Reject, Word};
 
-/// Stretches are told apart within so many of one another: a permit that is older was out for that many transitions.
-pub(crate) const STRETCHES: u32 = 1 << 22;
-/// The end of time as far as the word can tell: 34 years after the client began.
-const UNTIL_MAX: u64 = (1 << 40) - 1;
+use crate::{
+    cell::{Cell, Door},
+    codebook::is_plain,
+    limits::RETRY_SLACK,
+    plate::Plate,
+    rejected::Reason,
+    state::Freshness,
+};
 
-/// `until`, 40 bits of milliseconds | stretch, 22 bits | counted | passes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Word(pub(crate) u64);
-
-/// What an open door stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Door {
-    pub(crate) stretch: u32,
-    /// Whether outcomes of calls admitted here are recorded.
-    pub(crate) counted: bool,
-    /// Until when nothing has to be looked at; exclusive.
-    pub(crate) until: Timestamp,
-}
-
-impl Word {
-    /// Calls do not pass without a closer look.
-    pub(crate) const SHUT: Self = Self(0);
-
-    pub(crate) fn open(door: Door) -> Self {
-        let until = door.until.as_millis().min(UNTIL_MAX);
-        Self(until << 24 | u64::from(door.stretch % STRETCHES) << 2 | u64::from(door.counted) << 1 | 1)
-    }
-
-    /// The stretch, and whether it is counted, if calls pass at `now`.
-    pub(crate) fn passes(self, now: Timestamp) -> Option<(u32, bool)> {
-        let open = self.0 & 1 == 1 && now.as_millis() < self.0 >> 24;
-        // Cut to 22 bits, so that it fits.
-        open.then_some((((self.0 >> 2) as u32) % STRETCHES, self.0 & 2 != 0))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_word_says_what_its_door_says_and_no_longer() {
-        for (stretch, counted, until) in
-            [(0, true, 1), (STRETCHES - 1, false, 123_456_789), (77, true, UNTIL_MAX)]
-        {
-            let word = Word::open(Door { stretch, counted, until: Timestamp::from_millis(until) });
-            assert_eq!(word.passes(Timestamp::from_millis(until - 1)), Some((stretch, counted)));
-            assert_eq!(word.passes(Timestamp::from_millis(until)), None);
+/// The word for this moment, and when to look again at the latest.
+pub(crate) fn word(cell: &Cell, plate: &Plate, now: Timestamp) -> (Word, Option<Timestamp>) {
+    let (door, until) = cell.door(now);
+    let tag = cell.stretch();
+    let word = match door {
+        Door::Closer => Word::closer(tag),
+        Door::Open { counted } => Word::pass(Pass {
+            tag,
+            counted,
+            timed: cell.policy().slower_than().is_some(),
+            settled: cell.freshness() != Freshness::Fresh,
+            plain: is_plain(&cell.policy().spec().classification),
+        }),
+        Door::Shut { reason, until, explanation } => {
+            let retry_after = until.map(|until| {
+                let span = until.since(now) + RETRY_SLACK;
+                u32::try_from(span.as_millis()).unwrap_or(u32::MAX)
+            });
+            let (reason, freshness) = (reason.code(), code(cell.freshness()));
+            Word::reject(Reject { tag, reason, freshness, sentence: plate.put(&explanation), retry_after })
         }
-        assert_eq!(Word::SHUT.passes(Timestamp::ZERO), None);
+    };
+    (word, until)
+}
+
+const fn code(freshness: Freshness) -> u8 {
+    match freshness {
+        Freshness::Fresh => 0,
+        Freshness::Stale => 1,
+        Freshness::Local => 2,
+    }
+}
+
+pub(crate) const fn freshness(code: u8) -> Freshness {
+    match code {
+        0 => Freshness::Fresh,
+        1 => Freshness::Stale,
+        _ => Freshness::Local,
+    }
+}
+
+/// The reasons that a word can carry, and the one for a code.
+impl Reason {
+    const fn code(self) -> u8 {
+        match self {
+            Self::Open => 0,
+            Self::ForcedOpen => 1,
+            Self::Quarantined => 2,
+            Self::Disconnected => 3,
+            Self::Recovering => 4,
+            Self::ProbesTaken => 5,
+        }
+    }
+
+    pub(crate) const fn of_code(code: u8) -> Self {
+        match code {
+            0 => Self::Open,
+            1 => Self::ForcedOpen,
+            2 => Self::Quarantined,
+            3 => Self::Disconnected,
+            4 => Self::Recovering,
+            _ => Self::ProbesTaken,
+        }
     }
 }

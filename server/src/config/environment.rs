@@ -4,8 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::Path;
 
+use panelboard_policy::nearest;
+
 use super::setting::{self, Setting};
-use crate::nearest::nearest;
 
 const PREFIX: &str = "PANELBOARD_";
 

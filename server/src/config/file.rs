@@ -4,13 +4,13 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use panelboard_policy::nearest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::Problem;
 use super::setting::{self, Setting};
 use crate::limits::CONFIG_FILE_BYTES;
-use crate::nearest::nearest;
 
 /// What a file says.
 #[derive(Debug)]

@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use panelboard_policy::{duration, nearest};
+
 use super::{Config, ServeFlags, StoreKind};
-use crate::duration;
 use crate::limits::{self, Limit};
 use crate::logging::{LogFormat, LogLevel};
-use crate::nearest::nearest;
 
 /// One setting.
 #[derive(Debug, Clone, Copy)]

@@ -5,10 +5,9 @@
 
 use std::path::PathBuf;
 
-use super::digest::Digest;
-use super::files;
-use super::problem::PolicyErrors;
-use super::set::{Policies, assemble};
+use panelboard_policy::{Digest, Policies, PolicyErrors, Sources};
+
+use super::bounds;
 use crate::limits::Limits;
 
 /// The files under watch, and the last good set of policies in them.
@@ -36,17 +35,18 @@ impl Watcher {
     /// A content that is not valid is an error once, a path that is gone as well; the policies that were good before
     /// stay so, and revisions count on from them.
     pub fn poll(&mut self) -> Option<Result<Policies, PolicyErrors>> {
-        let sources = files::read(&self.path, &self.limits);
-        if sources.digest == self.seen {
+        let bounds = bounds(&self.limits);
+        let sources = Sources::read(&self.path, &bounds);
+        if sources.digest() == self.seen {
             self.once = None;
             return None;
         }
-        if self.once.replace(sources.digest) != Some(sources.digest) {
+        if self.once.replace(sources.digest()) != Some(sources.digest()) {
             return None;
         }
         self.once = None;
-        self.seen = sources.digest;
-        let loaded = assemble(&sources, &self.limits, Some(&self.good));
+        self.seen = sources.digest();
+        let loaded = Policies::assemble(&sources, &bounds, Some(&self.good));
         if let Ok(policies) = &loaded {
             self.good = policies.clone();
         }

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use panelboard_core::{BreakerName, Pattern};
 
 use super::Registry;
-use crate::{limits::NEAREST_AMONG, nearest, policies::Policies, slot::Slot};
+use crate::{limits::NEAREST_AMONG, policies::Policies, slot::Slot};
 
 /// Why there is no breaker of a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -95,7 +95,7 @@ impl Registry {
         };
         let alike = self.slots.iter().filter(|slot| is_alike(slot.name.as_str().as_bytes()));
         let names: Vec<_> = alike.map(|slot| slot.name.clone()).take(NEAREST_AMONG).collect();
-        let nearest = nearest::nearest(name.as_str(), names.iter().map(BreakerName::as_str));
+        let nearest = panelboard_policy::nearest(name.as_str(), names.iter().map(BreakerName::as_str));
         Missing::NotFound { name: name.clone(), matched: *matched, nearest: nearest.map(String::from) }
     }
 

@@ -2,13 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use panelboard_core::ProbeId;
+use panelboard_core::{ProbeId, Timestamp};
 use panelboard_proto::v1::{self, acquire_response::Decision};
 use tonic::{Code, Status};
 
 use super::{Agent, events::Event};
 use crate::{
-    cell::Source,
+    cell::{Cell, Source},
     limits::ACQUIRE_TIMEOUT,
     slot::Slot,
     wire::{self, Base},
@@ -18,7 +18,7 @@ impl Agent {
     /// Asks for a probe. The cell has one ask under way at a time.
     pub(super) fn ask(&mut self, slot: &Arc<Slot>) {
         let Some(mut client) = self.client() else {
-            slot.update(|cell, now| cell.refused(None, now));
+            slot.with(|cell, now| cell.refused(None, now));
             return;
         };
         let request = v1::AcquireRequest {
@@ -38,29 +38,18 @@ impl Agent {
     pub(super) fn on_acquired(&mut self, slot: &Arc<Slot>, result: Result<v1::AcquireResponse, Status>) {
         match result {
             Ok(answer) => {
-                slot.update(|cell, now| cell.ticked(answer.tick, now));
+                slot.with(|cell, now| cell.ticked(answer.tick, now));
                 if let Some(status) = &answer.status {
                     self.apply(slot, status, None, Source::Answer);
                 }
-                slot.update(|cell, now| match &answer.decision {
-                    Some(Decision::Grant(v1::Grant { generation, probe: Some(probe), .. })) => {
-                        let generation = generation.map(Into::into).unwrap_or_default();
-                        let timeout = wire::span(probe.timeout.as_ref()).unwrap_or_default();
-                        cell.granted(ProbeId(probe.id), generation, timeout, now);
-                    }
-                    // It is CLOSED meanwhile: the status has said so.
-                    Some(Decision::Grant(_)) | None => cell.refused(Some(Duration::ZERO), now),
-                    Some(Decision::Rejection(rejection)) => {
-                        cell.refused(wire::span(rejection.retry_after.as_ref()), now);
-                    }
-                });
+                slot.with(|cell, now| decided(cell, answer.decision.as_ref(), now));
             }
             Err(status) => {
                 if status.code() == Code::NotFound {
                     self.not_found(slot, "");
                 } else {
                     let again = super::backoff(&mut self.dice, 1);
-                    slot.update(|cell, now| cell.refused(Some(again), now));
+                    slot.with(|cell, now| cell.refused(Some(again), now));
                 }
                 if !is_passing(status.code()) {
                     self.log.complain("to give probes", &status);
@@ -78,7 +67,7 @@ impl Agent {
         base: Option<Base>,
         source: Source,
     ) {
-        let (wrong, new_policy) = slot.update(|cell, now| {
+        let (wrong, new_policy) = slot.with(|cell, now| {
             let (known, wrong) = wire::known(status, base.unwrap_or(Base::Answer(now)));
             let before = Arc::clone(cell.policy());
             cell.apply(known, source, now);
@@ -102,7 +91,7 @@ impl Agent {
 
     /// The server knows no such breaker.
     pub(super) fn not_found(&mut self, slot: &Arc<Slot>, nearest: &str) {
-        let news = slot.update(|cell, now| cell.not_found(now));
+        let news = slot.with(|cell, now| cell.not_found(now));
         self.touched.push(Arc::clone(slot));
         self.readies.not_found(&slot.name, nearest);
         if news {
@@ -111,6 +100,22 @@ impl Agent {
                 nearest,
                 "the panel has no policy for this breaker: it stays LOCAL until there is one"
             );
+        }
+    }
+}
+
+/// What the answer to an ask means for the cell, once its status was applied.
+pub(super) fn decided(cell: &mut Cell, decision: Option<&Decision>, now: Timestamp) {
+    match decision {
+        Some(Decision::Grant(v1::Grant { generation, probe: Some(probe), .. })) => {
+            let generation = generation.map(Into::into).unwrap_or_default();
+            let timeout = wire::span(probe.timeout.as_ref()).unwrap_or_default();
+            cell.granted(ProbeId(probe.id), generation, timeout, now);
+        }
+        // It is CLOSED meanwhile: the status has said so.
+        Some(Decision::Grant(_)) | None => cell.refused(Some(Duration::ZERO), now),
+        Some(Decision::Rejection(rejection)) => {
+            cell.refused(wire::span(rejection.retry_after.as_ref()), now);
         }
     }
 }

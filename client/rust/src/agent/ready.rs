@@ -35,7 +35,7 @@ impl Readies {
     /// The answer for one who waits, if there is one yet.
     fn answer(&self, ready: &Ready, is_over: bool, last_error: &str) -> Option<Result<(), NotReady>> {
         let is = |slot: &Arc<Slot>| {
-            slot.update(|cell, now| {
+            slot.with(|cell, now| {
                 cell.state(now);
                 (cell.freshness(), cell.is_unknown())
             })

@@ -2,13 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use panelboard_core::Entry;
+use panelboard_core::{Entry, Timestamp};
 use panelboard_proto::v1;
 use tonic::{Code, Status};
 
 use super::{Agent, events::Event, probe::is_passing};
 use crate::{
-    cell::Source,
+    cell::{Cell, Source},
     limits::{ENTRIES_PER_REPORT_MAX, RECONNECT_MAX, REPORT_TIMEOUT, REPORTS_IN_FLIGHT_MAX},
     slot::Slot,
     wire,
@@ -87,7 +87,7 @@ impl Agent {
                 self.reports.failures = 0;
                 let mut results = answer.results.into_iter();
                 for (slot, sequence) in sent {
-                    slot.update(|cell, now| cell.ticked(answer.tick, now));
+                    slot.with(|cell, now| cell.ticked(answer.tick, now));
                     self.on_result(&slot, sequence, results.next());
                 }
             }
@@ -96,17 +96,9 @@ impl Agent {
     }
 
     fn on_result(&mut self, slot: &Arc<Slot>, sequence: u64, result: Option<v1::ReportResult>) {
-        let Some(result) = result else {
-            // Fewer results than entries: that server is broken, and the entry may or may not have been counted.
-            slot.update(|cell, now| cell.unanswered(sequence, RECONNECT_MAX, now));
-            return self.touched.push(Arc::clone(slot));
-        };
-        // Acknowledged before the status is applied: what the status ends must not be sent again.
-        if result.result() == v1::EntryResult::Retry {
-            slot.update(|cell, now| cell.unanswered(sequence, MOVED, now));
-        } else {
-            slot.update(|cell, now| cell.acknowledged(sequence, now));
-        }
+        // Before the status is applied: what the status ends must not be sent again.
+        slot.with(|cell, now| answered(cell, sequence, result.as_ref(), now));
+        let Some(result) = result else { return self.touched.push(Arc::clone(slot)) };
         if let Some(error) = &result.error {
             if error.code == Code::NotFound as i32 {
                 self.not_found(slot, "");
@@ -130,17 +122,29 @@ impl Agent {
             self.log.complain("outcomes", status);
             RECONNECT_MAX
         };
-        // Malformed or too large as it is: it would be refused for ever.
-        let hopeless = matches!(code, Code::InvalidArgument | Code::OutOfRange);
         for (slot, sequence) in sent {
-            slot.update(|cell, now| {
-                if hopeless {
-                    cell.acknowledged(sequence, now);
-                } else {
-                    cell.unanswered(sequence, again, now);
-                }
-            });
+            slot.with(|cell, now| refused(cell, sequence, code, again, now));
             self.touched.push(slot);
         }
+    }
+}
+
+/// What the result of an entry means for its cell.
+pub(super) fn answered(cell: &mut Cell, sequence: u64, result: Option<&v1::ReportResult>, now: Timestamp) {
+    match result.map(v1::ReportResult::result) {
+        // Fewer results than entries: that server is broken, and the entry may or may not have been counted.
+        None => cell.unanswered(sequence, RECONNECT_MAX, now),
+        Some(v1::EntryResult::Retry) => cell.unanswered(sequence, MOVED, now),
+        Some(_) => cell.acknowledged(sequence, now),
+    }
+}
+
+/// What it means for a cell that a whole Report was refused.
+pub(super) fn refused(cell: &mut Cell, sequence: u64, code: Code, again: Duration, now: Timestamp) {
+    // Malformed or too large as it is: it would be refused for ever.
+    if matches!(code, Code::InvalidArgument | Code::OutOfRange) {
+        cell.acknowledged(sequence, now);
+    } else {
+        cell.unanswered(sequence, again, now);
     }
 }

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     cell::Source,
+    dice::Dice,
     limits::{DEBOUNCE, NAMES_PER_STREAM_MAX, RECONNECT_MAX, STREAMS_MAX, WATCH_TIMEOUT},
     slot::Slot,
     wire,
@@ -204,7 +205,7 @@ impl Agent {
         let Link::Up { leave_at, .. } = stream.link else { return self.streams.all.push(stream) };
         if !self.streams.is_covered(&stream) {
             for slot in &stream.selection {
-                slot.update(|cell, now| cell.lost(now));
+                slot.with(|cell, now| cell.lost(now));
             }
             self.touched.extend(stream.selection.iter().cloned());
         }
@@ -218,22 +219,22 @@ impl Agent {
             }
         }
         self.log.broke(status.as_ref(), self.streams.ever_complete);
-        let delay = self.delay(stream.attempts, status.as_ref());
+        let delay = delay(&mut self.dice, stream.attempts, status.as_ref().map(Status::code));
         stream.attempts = stream.attempts.saturating_add(1);
         // The server said when to come back.
         let retry_at = leave_at.unwrap_or(now.plus(delay));
         stream.link = Link::Down { retry_at };
         self.streams.all.push(stream);
     }
+}
 
-    /// A refusal that no repetition will better is repeated seldom.
-    fn delay(&mut self, attempts: u32, status: Option<&Status>) -> Duration {
-        match status {
-            Some(status) if !is_passing(status.code()) || status.code() == Code::ResourceExhausted => {
-                self.dice.between(RECONNECT_MAX / 2, RECONNECT_MAX)
-            }
-            _ => super::backoff(&mut self.dice, attempts),
+/// How long to wait before the next try. A refusal that no repetition will better is repeated seldom.
+pub(super) fn delay(dice: &mut Dice, attempts: u32, code: Option<Code>) -> Duration {
+    match code {
+        Some(code) if !is_passing(code) || code == Code::ResourceExhausted => {
+            dice.between(RECONNECT_MAX / 2, RECONNECT_MAX)
         }
+        _ => super::backoff(dice, attempts),
     }
 }
 

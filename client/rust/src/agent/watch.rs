@@ -8,7 +8,7 @@ use prost::bytes::Bytes;
 use tokio::task::AbortHandle;
 
 use crate::{
-    cell::Ticks,
+    cell::{Cell, Ticks},
     limits::{HEARD_WITHIN, WATCH_TIMEOUT},
     slot::Slot,
     wire::{self, Base},
@@ -17,10 +17,26 @@ use crate::{
 /// The cells are told that a stream is alive at most so often: they keep the time to the second.
 const TELL_INTERVAL: Duration = Duration::from_millis(250);
 
+/// A breaker that a stream speaks of: something with a name and a cell, which is told at its own time.
+pub(super) trait Subject: Clone {
+    fn name(&self) -> &BreakerName;
+    fn tell(&self, what: impl FnOnce(&mut Cell, Timestamp));
+}
+
+impl Subject for Arc<Slot> {
+    fn name(&self) -> &BreakerName {
+        &self.name
+    }
+
+    fn tell(&self, what: impl FnOnce(&mut Cell, Timestamp)) {
+        self.with(what);
+    }
+}
+
 #[derive(Debug)]
-pub(super) struct Stream {
+pub(super) struct Stream<S = Arc<Slot>> {
     pub(super) id: u64,
-    pub(super) selection: Vec<Arc<Slot>>,
+    pub(super) selection: Vec<S>,
     places: HashMap<BreakerName, usize>,
     /// Opaque, and good for this selection only.
     pub(super) resume: Bytes,
@@ -65,21 +81,21 @@ pub(super) enum Standing {
 
 /// What the agent has to do about a message.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum Heard<S = Arc<Slot>> {
     Nothing,
     /// A status of one breaker.
-    Status(Arc<Slot>, Box<v1::BreakerStatus>, Option<Base>),
+    Status(S, Box<v1::BreakerStatus>, Option<Base>),
     /// A breaker that does not exist, and the nearest name.
-    Absent(Arc<Slot>, String),
+    Absent(S, String),
     /// All was delivered: others may be left now.
     Complete,
     /// The cells have changed: look at all of them.
     All,
 }
 
-impl Stream {
-    pub(super) fn new(id: u64, selection: Vec<Arc<Slot>>, resume: Bytes, replaces: Vec<u64>) -> Self {
-        let places = selection.iter().enumerate().map(|(n, slot)| (slot.name.clone(), n)).collect();
+impl<S: Subject> Stream<S> {
+    pub(super) fn new(id: u64, selection: Vec<S>, resume: Bytes, replaces: Vec<u64>) -> Self {
+        let places = selection.iter().enumerate().map(|(n, slot)| (slot.name().clone(), n)).collect();
         let link = Link::Down { retry_at: Timestamp::ZERO };
         Self { id, selection, places, resume, link, attempts: 0, replaces }
     }
@@ -109,7 +125,7 @@ impl Stream {
     /// Takes more breakers in. The token does not fit any more.
     pub(super) fn absorb(&mut self, other: Self) {
         for slot in other.selection {
-            self.places.insert(slot.name.clone(), self.selection.len());
+            self.places.insert(slot.name().clone(), self.selection.len());
             self.selection.push(slot);
         }
         self.replaces.extend(other.replaces);
@@ -144,7 +160,7 @@ impl Stream {
     }
 
     /// One message of the server.
-    pub(super) fn hear(&mut self, message: v1::WatchResponse, now: Timestamp) -> Heard {
+    pub(super) fn hear(&mut self, message: v1::WatchResponse, now: Timestamp) -> Heard<S> {
         let Link::Up { heard, told, ticks, resumed, complete, standing, leave_at, .. } = &mut self.link
         else {
             return Heard::Nothing;
@@ -176,25 +192,25 @@ impl Stream {
             Some(Wire::Status(status)) => {
                 let Some(place) = place(&status.name) else { return Heard::Nothing };
                 standing[place] = Standing::Delivered;
-                let slot = Arc::clone(&self.selection[place]);
+                let slot = self.selection[place].clone();
                 Heard::Status(slot, Box::new(status), ticks.map(|ticks| Base::Stream(ticks, now)))
             }
             Some(Wire::NotFound(v1::NotFound { name, nearest })) => {
                 let Some(place) = place(&name) else { return Heard::Nothing };
                 standing[place] = Standing::Absent;
-                Heard::Absent(Arc::clone(&self.selection[place]), nearest)
+                Heard::Absent(self.selection[place].clone(), nearest)
             }
             Some(Wire::Deleted(v1::Deleted { name, version })) => {
                 let Some(place) = place(&name) else { return Heard::Nothing };
                 standing[place] = Standing::Absent;
                 let version: Version = version.map(Into::into).unwrap_or_default();
-                self.selection[place].update(|cell, now| cell.deleted(version, now));
+                self.selection[place].tell(|cell, now| cell.deleted(version, now));
                 Heard::All
             }
             Some(Wire::Unavailable(v1::Unavailable { name, .. })) => {
                 let Some(place) = place(&name) else { return Heard::Nothing };
                 standing[place] = Standing::Doubtful;
-                self.selection[place].update(|cell, now| cell.unavailable(now));
+                self.selection[place].tell(|cell, now| cell.unavailable(now));
                 Heard::All
             }
             Some(Wire::Reset(_)) => {
@@ -213,7 +229,7 @@ impl Stream {
                         // The snapshot is whole, so that what is not in it is gone.
                         (Standing::Unsaid, false) => {
                             *standing = Standing::Absent;
-                            slot.update(|cell, now| cell.forget(now));
+                            slot.tell(|cell, now| cell.forget(now));
                         }
                         _ => {}
                     }
@@ -243,16 +259,16 @@ impl Stream {
     }
 }
 
-fn tell(selection: &[Arc<Slot>], what: impl Fn(&mut crate::cell::Cell, Timestamp)) {
+fn tell<S: Subject>(selection: &[S], what: impl Fn(&mut Cell, Timestamp)) {
     for slot in selection {
-        slot.update(&what);
+        slot.tell(&what);
     }
 }
 
-fn vouch(selection: &[Arc<Slot>], standing: &[Standing], ttl: Option<Duration>) {
+fn vouch<S: Subject>(selection: &[S], standing: &[Standing], ttl: Option<Duration>) {
     for (slot, standing) in selection.iter().zip(standing) {
         if *standing == Standing::Delivered {
-            slot.update(|cell, now| cell.vouched(ttl, now));
+            slot.tell(|cell, now| cell.vouched(ttl, now));
         }
     }
 }

@@ -31,7 +31,7 @@ impl Cell {
                 if is_over(over.until) {
                     return self.admit_probe(now);
                 }
-                let (explanation, until) = (over.hand.to_string().into(), over.until);
+                let (explanation, until) = (Arc::clone(&over.sentence), over.until);
                 Err(self.refusal(Reason::ForcedOpen, until, explanation, now))
             }
             (Admission::Reject, None, StateKind::Open) if is_over(known.deadline) => self.admit_probe(now),
@@ -84,6 +84,10 @@ impl Cell {
                 }
             }
         }
+        if let Some(quarantine) = self.quarantined_while_stale(now) {
+            let (explanation, until) = (Arc::clone(&quarantine.explanation), quarantine.until);
+            return Err(self.refusal(Reason::Quarantined, until, explanation, now));
+        }
         let (decision, moved) = self.local.acquire(now);
         if moved {
             self.begin_stretch();
@@ -107,11 +111,7 @@ impl Cell {
                     RejectionReason::Recovering => Reason::Recovering,
                 };
                 let explanation = match reason {
-                    Reason::ForcedOpen => self
-                        .known
-                        .as_ref()
-                        .and_then(|known| known.over.as_ref())
-                        .map_or_else(|| "".into(), |over| over.hand.to_string().into()),
+                    Reason::ForcedOpen => self.forced_by(),
                     Reason::Open => self.explanation(now),
                     _ => "".into(),
                 };
@@ -140,6 +140,12 @@ impl Cell {
         Refusal { reason, retry_after, freshness, explanation, no_probe, asked_at: None }
     }
 
+    /// Who forced it open, and why.
+    pub(super) fn forced_by(&self) -> Arc<str> {
+        let over = self.known.as_ref().and_then(|known| known.over.as_ref());
+        over.map_or_else(|| "".into(), |over| Arc::clone(&over.sentence))
+    }
+
     /// This instance's turn after the breaker closed.
     pub(super) fn recovering_until(&self) -> Option<Timestamp> {
         let known = self.known.as_ref()?;
@@ -150,6 +156,12 @@ impl Cell {
     pub(super) fn quarantined(&self, now: Timestamp) -> Option<&Quarantine> {
         let quarantine = self.known.as_ref()?.quarantine.as_ref()?;
         quarantine.until.is_none_or(|until| now < until).then_some(quarantine)
+    }
+
+    /// The server's last word kept this instance out, and holds until its end or the ttl's; but for an override.
+    pub(super) fn quarantined_while_stale(&self, now: Timestamp) -> Option<&Quarantine> {
+        let holds = self.freshness == Freshness::Stale && self.local.condition().over.is_none();
+        self.quarantined(now).filter(|_| holds)
     }
 
     pub(super) fn on_disconnect(&self) -> OnDisconnect {

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use panelboard_core::{Outcome, Timestamp};
+use panelboard_hotpath::TAGS;
 
 use super::{Cell, Vouch};
-use crate::{fact::Ended, limits::ACKNOWLEDGED_WITHIN, local::Role, state::Freshness, word::STRETCHES};
+use crate::{fact::Ended, limits::ACKNOWLEDGED_WITHIN, local::Role, state::Freshness};
 
 impl Cell {
     pub(super) fn freshness_at(&self, now: Timestamp) -> Freshness {
@@ -108,6 +109,6 @@ impl Cell {
     }
 
     pub(super) fn begin_stretch(&mut self) {
-        self.stretch = (self.stretch + 1) % STRETCHES;
+        self.stretch = (self.stretch + 1) % TAGS;
     }
 }

@@ -36,6 +36,8 @@ pub(crate) struct Known {
 pub(crate) struct Over {
     pub(crate) kind: OverrideKind,
     pub(crate) hand: Hand,
+    /// The hand, for people.
+    pub(crate) sentence: Arc<str>,
     pub(crate) until: Option<Timestamp>,
 }
 

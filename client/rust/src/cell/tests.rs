@@ -78,7 +78,11 @@ fn overridden(kind: OverrideKind, revision: u64, until: Option<u64>) -> Known {
         _ => (Admission::Allow, StateKind::Closed),
     };
     let hand = Hand { who: "ana".into(), why: "drill".into() };
-    Known { over: Some(Over { kind, hand, until: until.map(at) }), ..known(admission, state, revision) }
+    let sentence = hand.to_string().into();
+    Known {
+        over: Some(Over { kind, hand, sentence, until: until.map(at) }),
+        ..known(admission, state, revision)
+    }
 }
 
 /// A cell whose stream has just said this.
@@ -289,22 +293,39 @@ fn after_closing_this_instance_waits_for_its_turn() {
     assert_eq!(cell.status(at(turn)).admitted_in, None);
 }
 
-// The word.
+// The door.
+
+fn stands_open(cell: &Cell, now: u64) -> bool {
+    matches!(cell.door(at(now)).0, Door::Open { .. })
+}
 
 #[test]
-fn the_door_stands_open_only_while_nothing_can_change() {
+fn a_door_holds_only_while_nothing_can_change() {
     let mut cell = told(closed(11), 0);
-    let door = cell.door(at(10)).unwrap();
-    assert_eq!((door.until, door.counted), (at(8_000), true));
+    assert_eq!(cell.door(at(10)), (Door::Open { counted: true }, Some(at(8_000))));
     fail(&mut cell, 1, 100);
     report(&mut cell, 100).unwrap();
-    assert_eq!(cell.door(at(100)).unwrap().until, at(1_100), "a report is out");
-    assert!(told(open(11, 60_000), 0).door(at(10)).is_none());
-    assert!(told(half_open(11), 0).door(at(10)).is_none());
-    assert!(!told(overridden(OverrideKind::Disabled, 11, None), 0).door(at(10)).unwrap().counted);
-    let local = cell_with(|_| {}).door(at(10)).unwrap();
-    assert!(local.until > at(1_000_000_000), "LOCAL and CLOSED lasts until an outcome ends it");
-    assert!(cell_with(|s| s.on_disconnect = Some(OnDisconnect::Deny)).door(at(10)).is_none());
+    assert_eq!(cell.door(at(100)).1, Some(at(1_100)), "a report is out");
+    let (door, until) = told(open(11, 5_000), 0).door(at(10));
+    assert!(matches!(door, Door::Shut { reason: Reason::Open, .. }));
+    assert_eq!(until, Some(at(5_000)));
+    assert_eq!(
+        told(open(11, 5_000), 0).door(at(5_000)).0,
+        Door::Closer,
+        "a hinted retry gets its closer look"
+    );
+    assert_eq!(told(half_open(11), 0).door(at(10)).0, Door::Closer);
+    let disabled = told(overridden(OverrideKind::Disabled, 11, None), 0);
+    assert_eq!(disabled.door(at(10)).0, Door::Open { counted: false });
+    let alone = cell_with(|_| {}).door(at(10));
+    assert_eq!(
+        alone,
+        (Door::Open { counted: true }, None),
+        "LOCAL and CLOSED lasts until an outcome ends it"
+    );
+    let denied = cell_with(|s| s.on_disconnect = Some(OnDisconnect::Deny));
+    assert!(matches!(denied.door(at(10)).0, Door::Shut { reason: Reason::Disconnected, until: None, .. }));
+    assert!(stands_open(&cell_with(|s| s.on_disconnect = Some(OnDisconnect::Allow)), 10));
 }
 
 #[test]
@@ -313,23 +334,56 @@ fn the_door_says_what_a_closer_look_says() {
     let scripts = [
         closed(11),
         open(11, 500),
+        open(11, 60_000),
         half_open(11),
         Known { recovery, ..closed(11) },
         overridden(OverrideKind::ForcedOpen, 11, Some(700)),
+        overridden(OverrideKind::ForcedOpen, 11, None),
         overridden(OverrideKind::Disabled, 11, Some(700)),
         overridden(OverrideKind::MetricsOnly, 11, None),
     ];
+    let mut told_apart = 0;
     for script in scripts {
         for now in (0..14_000).step_by(250) {
             let mut cell = told(script.clone(), 0);
-            let door = cell.door(at(now));
-            if let Some(door) = door {
-                let ticket = cell.admit(at(now));
-                let expected = Ticket { stretch: door.stretch, counted: door.counted, probe: None };
-                assert_eq!(ticket, Ok(expected), "{script:?} at {now}");
+            let (door, _) = cell.door(at(now));
+            let stretch = cell.stretch();
+            let decided = cell.admit(at(now));
+            match door {
+                Door::Open { counted } => {
+                    assert_eq!(decided, Ok(Ticket { stretch, counted, probe: None }), "{script:?} at {now}");
+                }
+                Door::Shut { reason, until, explanation } => {
+                    let refusal = decided.unwrap_err();
+                    assert_eq!(
+                        (refusal.reason, refusal.explanation),
+                        (reason, explanation),
+                        "{script:?} at {now}"
+                    );
+                    assert_eq!(refusal.retry_after, until.map(|until| until.since(at(now))));
+                }
+                Door::Closer => continue,
             }
+            told_apart += 1;
         }
     }
+    assert!(told_apart > 150, "{told_apart}");
+}
+
+#[test]
+fn what_lanes_counted_in_a_stretch_that_ended_meanwhile_is_dropped() {
+    let counted = || {
+        let mut tally = Tally::default();
+        tally.since(at(0));
+        tally.failures(30, false);
+        tally
+    };
+    let mut cell = told(closed(11), 0);
+    cell.collect(counted(), at(100));
+    assert_eq!(report(&mut cell, 100).unwrap().outcomes.failures, 30);
+    let mut cell = cell_with(|_| {});
+    cell.collect(counted(), at(100));
+    assert!(matches!(cell.door(at(100)).0, Door::Shut { reason: Reason::Open, .. }), "LOCAL decides at once");
 }
 
 // Reports.

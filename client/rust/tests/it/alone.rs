@@ -103,7 +103,7 @@ async fn permits_move_between_threads_and_each_ending_counts_once() {
     };
     let client = Client::builder(NOWHERE).policy(spec).build().unwrap();
     let here = client.breaker("a");
-    let permit = here.try_acquire().unwrap();
+    let permit = here.try_acquire().unwrap().into_owned();
     std::thread::spawn(move || permit.failure("timeout")).join().unwrap();
     drop(here.try_acquire().unwrap());
     here.try_acquire().unwrap().ignore();
