@@ -70,7 +70,8 @@ impl fmt::Display for Why<'_> {
             )?,
             Reason::WaitOver { waited } => write!(f, "the wait of {} is over, probing", Span(*waited))?,
             Reason::ProbesFailed { probes, needed } => {
-                let ProbeTally { permitted, failed, overdue, .. } = *probes;
+                let ProbeTally { failed, overdue, .. } = *probes;
+                let permitted = probes.all();
                 match overdue {
                     0 => write!(f, "{failed} of {permitted} probes failed")?,
                     n if n == failed => write!(f, "{n} of {permitted} probes ran past their deadline")?,
@@ -79,17 +80,14 @@ impl fmt::Display for Why<'_> {
                 write!(f, ", {needed} needed to reopen")?;
             }
             Reason::ProbesSlow { probes, needed } => {
-                write!(
-                    f,
-                    "{} of {} probes were slow, {needed} needed to reopen",
-                    probes.slow, probes.permitted
-                )?;
+                write!(f, "{} of {} probes were slow, {needed} needed to reopen", probes.slow, probes.all())?;
             }
             Reason::ProbesSucceeded { probes, needed } => {
                 write!(
                     f,
                     "{} of {} probes succeeded, {needed} needed to close",
-                    probes.succeeded, probes.permitted
+                    probes.succeeded,
+                    probes.all()
                 )?;
             }
             Reason::HalfOpenLimit { probes, limit } => {

@@ -37,6 +37,11 @@ impl ProbeTally {
     pub(crate) const fn outcomes(&self) -> u32 {
         self.succeeded + self.failed
     }
+
+    /// The probes that a number of them is a part of: those permitted, or more if places came back.
+    pub(crate) fn all(&self) -> u32 {
+        self.permitted.max(self.outcomes())
+    }
 }
 
 /// A probe that is out.

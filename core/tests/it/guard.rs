@@ -671,3 +671,39 @@ fn each_says_in_one_sentence_why() {
          (asked for by the dependency); policy default rev 1"
     );
 }
+
+// Limits.
+
+/// A hundred thousand instances are counted apart, and whoever comes after them shares a tally: what is held does not grow
+/// with the names that are made up. Once they are silent they are forgotten.
+#[test]
+fn a_hundred_thousand_instances_are_the_most_and_are_forgotten() {
+    const MOST: usize = 100_000;
+    let settings = Settings { instances_max: MOST, ..SETTINGS };
+    let trip = vec![rate(100, within(10_000), 1_000_000)];
+    let at =
+        |now, revision| Moment { now: Timestamp::from_millis(now), next: Version { epoch: 1, revision } };
+    let mut breaker = Breaker::new(Arc::new(policy(spec(trip))), settings, at(0, 1));
+    let report = |breaker: &mut Breaker, n: usize, outcomes, now| {
+        let instance = instance(&format!("pod-{n}"));
+        let caller = Caller { instance: &instance, session: None };
+        breaker.report(caller, &Entry { outcomes, ..Entry::default() }, at(now, 2)).0
+    };
+    for n in 0..MOST + 20_000 {
+        assert_eq!(report(&mut breaker, n, failures(1), 0), Reported::Counted);
+    }
+    assert_eq!(breaker.known_instances() as usize, MOST);
+    let now = Timestamp::from_millis(100);
+    assert_eq!(report(&mut breaker, 0, failures(1), 100), Reported::Counted);
+    assert_eq!(breaker.status(now).active_instances as usize, MOST);
+    assert_eq!(breaker.readings(now)[0].calls as usize, MOST + 20_001, "nobody's calls are lost");
+    breaker.tick(at(70_000, 3));
+    report(&mut breaker, MOST + 1, successes(1), 70_000);
+    report(&mut breaker, MOST + 2, successes(1), 70_001);
+    let status = breaker.status(Timestamp::from_millis(70_001));
+    assert_eq!(
+        (breaker.known_instances(), status.active_instances),
+        (2, 2),
+        "each has a place of its own again"
+    );
+}

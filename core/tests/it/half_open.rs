@@ -458,3 +458,108 @@ mod never_stuck {
         }
     }
 }
+
+/// Who is alone, and who has had its turn.
+mod sick_callers {
+    use super::*;
+
+    fn with_slow(permitted_calls: u32, slow: u32) -> PolicySpec {
+        let half_open = HalfOpenSpec { permitted_calls, ..HalfOpenSpec::default() };
+        PolicySpec {
+            half_open,
+            ..spec(vec![rate(50, within(10_000), 10), slow_rate(slow, within(10_000), 10)])
+        }
+    }
+
+    #[test]
+    fn a_slow_one_that_asks_first_does_not_reopen_alone_nor_take_the_places() {
+        for permitted in 1..=5 {
+            let mut world = period_of(with_slow(permitted, 20), &["slow", "well"]);
+            probe(&mut world, "slow", SLOW_SUCCESS);
+            assert_eq!(world.state(), "HALF_OPEN", "{permitted} permitted");
+            assert_eq!(world.refusal("slow").reason, RejectionReason::ProbesTaken);
+            while world.state() == "HALF_OPEN" {
+                probe(&mut world, "well", successes(1));
+            }
+            assert_eq!(world.state(), "CLOSED", "{permitted} permitted");
+        }
+    }
+
+    #[test]
+    fn two_that_are_slow_reopen() {
+        let mut world = period_of(with_slow(5, 20), &["a", "b", "c"]);
+        probe(&mut world, "a", SLOW_SUCCESS);
+        probe(&mut world, "b", SLOW_SUCCESS);
+        assert!(matches!(last(&world).reason, Reason::ProbesSlow { needed: 2, .. }));
+    }
+
+    #[test]
+    fn one_that_fails_and_one_that_is_slow_agree() {
+        let mut world = period_of(with_slow(5, 20), &["a", "b"]);
+        probe(&mut world, "a", failures(1));
+        probe(&mut world, "b", SLOW_SUCCESS);
+        assert_eq!(world.state(), "OPEN");
+    }
+
+    #[test]
+    fn who_lets_a_lease_run_out_has_had_its_turn() {
+        let mut world = period(1, 50, &["leaks", "well"]);
+        world.grant("leaks");
+        assert_eq!(world.refusal("well").reason, RejectionReason::ProbesTaken);
+        world.pass(11_000);
+        assert_eq!(world.refusal("leaks").reason, RejectionReason::ProbesTaken);
+        probe(&mut world, "well", successes(1));
+        assert_eq!(world.state(), "CLOSED");
+    }
+
+    #[test]
+    fn those_that_share_a_place_decide_nothing() {
+        let settings = Settings { instances_max: 2, ..SETTINGS };
+        let mut world = World::with(policy(spec_of(2, 50)), settings);
+        world.watch("a", "w", true).watch("b", "w", true);
+        world.transition_to(Target::HalfOpen).unwrap();
+        probe(&mut world, "other-1", failures(1));
+        probe(&mut world, "a", failures(1));
+        assert_eq!(world.state(), "HALF_OPEN", "one of two that have a say");
+        probe(&mut world, "b", failures(1));
+        assert_eq!(world.state(), "OPEN");
+    }
+
+    /// Those that were there when it opened are waited for: nobody had a reason to speak while all were refused.
+    #[test]
+    fn who_asks_first_after_a_long_wait_is_not_alone() {
+        let mut world = World::new(policy(spec_of(1, 50)));
+        for name in ["sick", "a", "b"] {
+            world.by_hand(name, successes(1));
+        }
+        world.transition_to(Target::Open { wait: Some(ms(60_000)) }).unwrap();
+        world.pass(60_000);
+        probe(&mut world, "sick", failures(1));
+        assert_eq!((world.state(), world.breaker.known_instances()), ("HALF_OPEN", 3));
+        world.pass(5_000);
+        probe(&mut world, "a", successes(1));
+        assert_eq!(world.state(), "CLOSED");
+    }
+
+    #[test]
+    fn nobody_waits_for_one_that_left() {
+        let mut world = World::new(policy(spec_of(1, 50)));
+        world.watch("a", "w", true).watch("b", "w", true);
+        world.transition_to(Target::Open { wait: Some(ms(60_000)) }).unwrap();
+        world.watch("b", "w", false);
+        world.pass(60_000);
+        probe(&mut world, "a", failures(1));
+        assert_eq!(world.state(), "OPEN");
+    }
+
+    #[test]
+    fn probes_past_their_deadline_are_told_apart() {
+        let mut world = period(1, 50, &["a", "b"]);
+        for name in ["a", "b"] {
+            let grant = world.grant(name);
+            world.pass(10_000).end(name, grant, failures(1));
+        }
+        let why = Why(&last(&world)).to_string();
+        assert_eq!(why, "2 of 2 probes ran past their deadline, 2 needed to reopen");
+    }
+}
