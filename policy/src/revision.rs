@@ -82,14 +82,7 @@ pub(crate) fn digest(spec: &PolicySpec) -> Digest {
             }
         }
     }
-    for number in [
-        multiplier_hundredths,
-        jitter_hundredths,
-        permitted_calls,
-        min_instances,
-        share_hundredths,
-        min_calls,
-    ] {
+    for number in [multiplier_hundredths, jitter_hundredths, permitted_calls, min_instances] {
         words.add(number);
     }
     for duration in [wait, max_wait, probe_timeout, spread, retry_after_max] {
@@ -103,16 +96,21 @@ pub(crate) fn digest(spec: &PolicySpec) -> Digest {
         words.add(causes.len());
         causes.iter().for_each(|cause| words.add(cause));
     }
-    words.add(match retry_after_scope {
-        RetryAfterScope::Instance => "instance",
-        RetryAfterScope::Fleet => "fleet",
-        RetryAfterScope::Off => "off",
-    });
     words.add(match on_disconnect {
         OnDisconnect::Local => "local",
         OnDisconnect::Allow => "allow",
         OnDisconnect::Deny => "deny",
     });
+    // Fields that came later say something only where they differ from what went without saying before.
+    let default = GuardSpec::default();
+    if (*share_hundredths, *min_calls) != (default.share_hundredths, default.min_calls) {
+        words.add(format!("guard {share_hundredths} {min_calls}"));
+    }
+    match retry_after_scope {
+        RetryAfterScope::Instance => {}
+        RetryAfterScope::Fleet => words.add("retry_after fleet"),
+        RetryAfterScope::Off => words.add("retry_after off"),
+    }
     words.0
 }
 
