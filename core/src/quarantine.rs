@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
+    classify::Cause,
     explain::{Numbers, Span},
     ids::{Generation, Instance},
     policy::Rule,
@@ -20,6 +21,8 @@ pub struct Quarantine {
     pub event: QuarantineEvent,
     /// Why it is kept out.
     pub why: Held,
+    /// The causes that the instance reported since its crossing began, most frequent first, at most five.
+    pub top_causes: Vec<(Cause, u64)>,
     /// When this happened.
     pub at: Timestamp,
     /// Until when it is rejected; inclusive, as every deadline.
@@ -129,6 +132,9 @@ impl fmt::Display for Quarantine {
             }
         }
         if self.event.is_held() && self.why.is_sick() {
+            if let Some((cause, n)) = self.top_causes.first() {
+                write!(f, ", top cause {cause} {n}")?;
+            }
             let (active, required) = (self.active_instances, self.required_instances);
             write!(f, "; 1 of {active} instances, {required} needed to open")?;
             if self.before > 0 {

@@ -242,7 +242,7 @@ impl Tallies {
         tally.streak = streak;
         self.streaks.moved(before, streak);
         if !policy.spec().guard.is_off() {
-            self.look_at_own(policy, slot, now);
+            self.look_at_own(policy, slot, entry, now);
         }
         reached
     }

@@ -30,7 +30,7 @@ impl Breaker {
     /// How many instances are kept out while the breaker is CLOSED.
     pub fn quarantined_instances(&self) -> u32 {
         match &self.state {
-            State::Closed(closed) => u32::try_from(closed.tallies.all_kept_out().count()).unwrap_or(u32::MAX),
+            State::Closed(closed) => closed.tallies.number_kept_out(),
             _ => 0,
         }
     }
@@ -52,12 +52,13 @@ impl Breaker {
     }
 
     fn quarantine(&self, look: Look, at: Timestamp, now: Timestamp) -> Option<Quarantine> {
-        let Look { slot, event, why, until, wait, before } = look;
+        let Look { slot, event, why, causes, until, wait, before } = look;
         let quorum = self.quorum(now);
         Some(Quarantine {
             instance: self.members.instance(slot)?.clone(),
             event,
             why,
+            top_causes: causes.to_vec(),
             at,
             until,
             wait,

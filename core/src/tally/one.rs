@@ -1,9 +1,10 @@
 //! One instance's counted calls, and what the guard holds of it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{FORGET_AFTER, Reading};
 use crate::{
+    classify::Cause,
     outcome::Entry,
     policy::{Policy, Rule, Window},
     quarantine::Held,
@@ -13,6 +14,8 @@ use crate::{
 
 /// How long an instance's own crossing lasts before it is quarantined.
 pub(crate) const SICK_AFTER: Duration = Duration::from_secs(1);
+/// The most causes that are counted of one instance.
+const CAUSES_MAX: usize = 16;
 /// A retry-after moves an end only if it moves it by as much.
 const EXTENDED_BY: Duration = Duration::from_millis(100);
 
@@ -41,6 +44,8 @@ pub(super) struct Record {
     pub(super) probation: Option<Probation>,
     /// Until when the dependency asked it to wait.
     pub(super) asked: Option<Timestamp>,
+    /// The causes it reported since its crossing began, or since it is back.
+    pub(super) causes: Vec<(Cause, u64)>,
     /// Quarantines in a row, and when the last one of them ended.
     pub(super) row: u32,
     pub(super) ended: Timestamp,
@@ -49,11 +54,12 @@ pub(super) struct Record {
 }
 
 /// An instance is kept out.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Hold {
     pub(super) until: Timestamp,
     pub(super) wait: Duration,
     pub(super) why: Held,
+    pub(super) causes: Arc<[(Cause, u64)]>,
     pub(super) before: u32,
     pub(super) began: Timestamp,
 }
@@ -149,7 +155,7 @@ impl Record {
             return Some(now);
         }
         let sick = self.since.map(|since| since.plus(SICK_AFTER));
-        [sick, self.hold.map(|hold| hold.until)].into_iter().flatten().min()
+        [sick, self.hold.as_ref().map(|hold| hold.until)].into_iter().flatten().min()
     }
 
     /// Whether a retry-after asks for a wait that it is not in yet.
@@ -158,6 +164,18 @@ impl Record {
             None => true,
             Some(hold) => !hold.why.is_sick() && asked >= hold.until.plus(EXTENDED_BY),
         })
+    }
+
+    /// Counts causes, so that a quarantine can name them.
+    pub(super) fn note_causes(&mut self, causes: &[(Cause, u64)]) {
+        for (cause, n) in causes {
+            let has_room = self.causes.len() < CAUSES_MAX;
+            match self.causes.iter_mut().find(|(known, _)| known == cause) {
+                Some((_, count)) => *count = count.saturating_add(*n),
+                None if has_room => self.causes.push((cause.clone(), *n)),
+                None => {}
+            }
+        }
     }
 
     /// Whether nothing of it matters any more.

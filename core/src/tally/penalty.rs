@@ -1,12 +1,13 @@
 //! The penalty box in an instance's tally: when one is kept out while the fleet goes on, and how it comes back.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
-    Book, Tallies,
+    Book, Tallies, most_frequent,
     one::{Hold, Probation, Record, SICK_AFTER, Tally},
 };
 use crate::{
+    classify::Cause,
     members::Slot,
     outcome::Entry,
     policy::Policy,
@@ -14,21 +15,25 @@ use crate::{
     time::Timestamp,
 };
 
+/// The causes that a quarantine names.
+const TOP_CAUSES: usize = 5;
+
 /// What a look at an instance changed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Look {
     pub(crate) slot: Slot,
     pub(crate) event: QuarantineEvent,
     pub(crate) why: Held,
+    pub(crate) causes: Arc<[(Cause, u64)]>,
     pub(crate) until: Timestamp,
     pub(crate) wait: Duration,
     pub(crate) before: u32,
 }
 
 impl Look {
-    const fn at(slot: Slot, hold: &Hold, event: QuarantineEvent) -> Self {
+    fn at(slot: Slot, hold: &Hold, event: QuarantineEvent) -> Self {
         let Hold { until, wait, why, before, .. } = *hold;
-        Self { slot, event, why, until, wait, before }
+        Self { slot, event, why, causes: Arc::clone(&hold.causes), until, wait, before }
     }
 }
 
@@ -70,7 +75,12 @@ impl Tallies {
         Some(self.tallies.get(&slot)?.record.as_ref()?.hold.as_ref()?.began)
     }
 
-    /// All that are kept out now.
+    /// How many are kept out now.
+    pub(crate) fn number_kept_out(&self) -> u32 {
+        u32::try_from(self.book.held.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Who they are.
     pub(crate) fn all_kept_out(&self) -> impl Iterator<Item = Slot> + '_ {
         self.book.held.iter().copied()
     }
@@ -99,7 +109,7 @@ impl Tallies {
     }
 
     /// An instance's own calls were counted: whether they cross a rule, and since when.
-    pub(super) fn look_at_own(&mut self, policy: &Policy, slot: Slot, now: Timestamp) {
+    pub(super) fn look_at_own(&mut self, policy: &Policy, slot: Slot, entry: &Entry, now: Timestamp) {
         let Some(tally) = self.tallies.get_mut(&slot) else { return };
         let before = tally.crossing;
         tally.crossing = tally.crossings(policy, &self.geometry, now);
@@ -107,7 +117,14 @@ impl Tallies {
         self.book.crossing_changed(slot, before, crossing);
         let is_since = tally.record.as_ref().is_some_and(|record| record.since.is_some());
         if self.book.holds && (crossing != 0) != is_since {
-            tally.record_mut().since = (crossing != 0).then_some(now);
+            let record = tally.record_mut();
+            record.since = (crossing != 0).then_some(now);
+            record.causes.clear();
+        }
+        if let Some(record) = tally.record.as_mut().filter(|record| record.since.is_some()) {
+            record.note_causes(&entry.causes);
+        }
+        if (crossing != 0) != is_since {
             self.reschedule(slot, now);
         }
     }
@@ -131,6 +148,7 @@ impl Tallies {
             if probation.passes(policy, entry) {
                 record.probation = None;
             }
+            record.note_causes(&entry.causes);
             self.reschedule(slot, now);
         }
     }
@@ -198,7 +216,8 @@ impl Tallies {
         if let Some(hold) = &record.hold
             && now >= hold.until
         {
-            return Some(self.release(slot, *hold, now));
+            let hold = hold.clone();
+            return Some(self.release(slot, &hold, now));
         }
         let row = record.row(policy, now);
         if let Some(reading) = record.probation.and_then(|probation| probation.relapse) {
@@ -239,8 +258,9 @@ impl Tallies {
         let record = tally.record_mut();
         let asked = record.asked.map_or(Duration::ZERO, |asked| asked.since(now));
         let wait = policy.open_wait(row).max(asked);
-        let hold = Hold { until: now.plus(wait), wait, why, before: row, began: now };
-        record.hold = Some(hold);
+        let causes = most_frequent(record.causes.drain(..), TOP_CAUSES).into();
+        let hold = Hold { until: now.plus(wait), wait, why, causes, before: row, began: now };
+        record.hold = Some(hold.clone());
         (record.probation, record.row) = (None, row.saturating_add(1));
         self.book.held.insert(slot);
         self.book.sick += 1;
@@ -262,13 +282,14 @@ impl Tallies {
             None => (QuarantineEvent::Began, now),
         };
         let wait = until.since(now);
-        let hold = Hold { until, wait, why: Held::RetryAfter { asked: wait }, before: 0, began };
-        record.hold = Some(hold);
+        let (why, causes) = (Held::RetryAfter { asked: wait }, Arc::default());
+        let hold = Hold { until, wait, why, causes, before: 0, began };
+        record.hold = Some(hold.clone());
         self.book.held.insert(slot);
         Some(Look::at(slot, &hold, event))
     }
 
-    fn release(&mut self, slot: Slot, hold: Hold, now: Timestamp) -> Look {
+    fn release(&mut self, slot: Slot, hold: &Hold, now: Timestamp) -> Look {
         self.book.held.remove(&slot);
         if hold.why.is_sick() {
             self.book.sick = self.book.sick.saturating_sub(1);
@@ -282,7 +303,7 @@ impl Tallies {
                 (record.ended, record.probation) = (now, Some(Probation::new(now)));
             }
         }
-        Look::at(slot, &hold, QuarantineEvent::Ended)
+        Look::at(slot, hold, QuarantineEvent::Ended)
     }
 
     /// What an instance did before its quarantine is over with it.

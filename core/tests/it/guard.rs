@@ -629,6 +629,25 @@ fn a_quarantine_lasts_as_long_as_the_dependency_asks() {
 // What is said of it.
 
 #[test]
+fn a_quarantine_names_the_causes_of_its_instance_alone() {
+    let cause = |word, n| (Classification::default().cause(word), n);
+    let mut world = world_of(vec![half()], &["a", "b", "c"]);
+    let entry = |outcomes, causes| Entry { outcomes, causes, ..Entry::default() };
+    world.report("b", &entry(failures(4), vec![cause("tls", 4)]));
+    world.report("b", &entry(successes(200), vec![]));
+    world.report("a", &entry(failures(1), vec![cause("reset", 1)]));
+    world.report("a", &entry(failures(19), vec![cause("timeout", 7), cause("connect", 12)]));
+    world.pass(500).report("a", &entry(failures(3), vec![cause("connect", 3)]));
+    world.pass(500).tick();
+    let began = newest(&world);
+    assert_eq!(began.top_causes, [cause("connect", 15), cause("timeout", 7)], "since its crossing began");
+    assert!(began.to_string().contains(" for 1 s, top cause connect 15; 1 of 2 instances"), "{began}");
+    world.pass(5_000).tick();
+    world.report("a", &entry(failures(5), vec![cause("dns", 5)]));
+    assert_eq!(newest(&world).top_causes, [cause("dns", 5)]);
+}
+
+#[test]
 fn each_says_in_one_sentence_why() {
     let mut world = world_of(vec![half()], &["a", "b", "c"]);
     world.by_hand("b", successes(100));

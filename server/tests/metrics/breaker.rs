@@ -68,6 +68,7 @@ async fn a_breaker_nobody_has_called_is_there_with_zeros() {
         r#"panelboard_breaker_rejected_total{breaker="checkout/shipping-quote",reason="FORCED_OPEN"} 0"#,
         r#"panelboard_breaker_rejected_total{breaker="checkout/shipping-quote",reason="OPEN"} 0"#,
         r#"panelboard_breaker_rejected_total{breaker="checkout/shipping-quote",reason="PROBES_TAKEN"} 0"#,
+        r#"panelboard_breaker_rejected_total{breaker="checkout/shipping-quote",reason="QUARANTINED"} 0"#,
         r#"panelboard_breaker_rejected_total{breaker="checkout/shipping-quote",reason="RECOVERING"} 0"#,
         r#"panelboard_breaker_rejected_total{breaker="checkout/shipping-quote",reason="client"} 0"#,
         r#"panelboard_breaker_slow_calls_total{breaker="checkout/shipping-quote"} 0"#,
