@@ -323,6 +323,9 @@ impl Breaker {
             State::Open(open) => rejected(RejectionReason::Open, until(Some(open.until))),
             State::ForcedOpen(forced) => rejected(RejectionReason::ForcedOpen, until(forced.until)),
             State::HalfOpen(half_open) => {
+                if let Some(until) = half_open.asked_until(slot, now) {
+                    return rejected(RejectionReason::Quarantined, Some(until.since(now)));
+                }
                 let known = self.members.known();
                 if half_open.places() == 0 || !half_open.may_probe(slot, known) {
                     let next = half_open.first_lease_end().or(half_open.limit_at());
@@ -412,6 +415,9 @@ impl Breaker {
                 }
                 half_open.note_causes(&entry.causes);
                 half_open.retry_at = half_open.retry_at.max(retry_at);
+                if let Some(until) = retry_at {
+                    half_open.ask(slot, until);
+                }
                 let change = change.or_else(|| self.pass_verdict(at));
                 (Reported::Counted, change)
             }

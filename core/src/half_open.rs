@@ -74,6 +74,8 @@ pub(crate) struct HalfOpen {
     bad_by: Vec<Slot>,
     /// Instances that let a lease run out.
     lost_by: Vec<Slot>,
+    /// Instances that the dependency asked to wait, and until when.
+    asked: Vec<(Slot, Timestamp)>,
     /// Bad probes whose place came back.
     returned: u32,
     causes: BTreeMap<Cause, u64>,
@@ -103,6 +105,7 @@ impl HalfOpen {
             succeeded_by: Vec::new(),
             bad_by: Vec::new(),
             lost_by: Vec::new(),
+            asked: Vec::new(),
             returned: 0,
             causes: BTreeMap::new(),
             asked_since: None,
@@ -171,6 +174,21 @@ impl HalfOpen {
             note(&mut self.succeeded_by, slot);
         }
         true
+    }
+
+    /// The dependency asked an instance to wait: it has no probe until then, and the others may.
+    pub(crate) fn ask(&mut self, slot: Slot, until: Timestamp) {
+        match self.asked.iter_mut().find(|(other, _)| *other == slot) {
+            Some((_, earlier)) => *earlier = until.max(*earlier),
+            None if slot == Slot::OTHERS => {}
+            None => self.asked.push((slot, until)),
+        }
+    }
+
+    /// Until when an instance is to wait, if it is now.
+    pub(crate) fn asked_until(&self, slot: Slot, now: Timestamp) -> Option<Timestamp> {
+        let asked = self.asked.iter().find(|(other, _)| *other == slot);
+        asked.map(|(_, until)| *until).filter(|until| now < *until)
     }
 
     /// Counts the causes of a probe that came back.
@@ -261,6 +279,7 @@ impl HalfOpen {
             || self.succeeded_by.contains(&slot)
             || self.bad_by.contains(&slot)
             || self.lost_by.contains(&slot)
+            || self.asked.iter().any(|(other, _)| *other == slot)
     }
 
     /// With no lease out and no outcome in, nobody has asked: the limit does not run.

@@ -254,14 +254,21 @@ fn a_quarantined_instance_votes() {
 
 #[test]
 fn a_vote_is_over_with_what_it_was_cast_for() {
-    let mut world = world_of(vec![rate(50, within(1_000), 20), half()], &["a", "b", "c"]);
-    world.by_hand("b", failures(20));
-    world.by_hand("a", successes(100));
-    world.by_hand("b", successes(100));
-    // What b crossed in one second is over in ten, and it said nothing since.
-    world.pass(950).by_hand("b", failures(0));
-    world.by_hand("c", failures(20));
-    assert_eq!(world.state(), "CLOSED");
+    // The second rule only keeps all three active.
+    let never = Rule::Failures { threshold: 1_000_000, window: within(10_000) };
+    let world = || {
+        let mut world = world_of(vec![rate(50, within(500), 20), never], &["a", "b", "c"]);
+        world.by_hand("a", successes(1_000));
+        world.by_hand("b", failures(20));
+        world
+    };
+    let mut late = world();
+    late.pass(600).by_hand("a", successes(1_000));
+    late.by_hand("c", failures(20));
+    assert_eq!(late.state(), "CLOSED", "what b crossed has left its window");
+    let mut soon = world();
+    soon.pass(400).by_hand("c", failures(20));
+    assert_eq!(soon.state(), "OPEN");
 }
 
 // Quarantine.

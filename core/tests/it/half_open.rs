@@ -553,6 +553,21 @@ mod sick_callers {
     }
 
     #[test]
+    fn who_was_asked_to_wait_leaves_its_place_to_others() {
+        let mut world = period(1, 50, &["a", "b"]);
+        let Grant { generation, probe: id, .. } = world.grant("a");
+        let (outcomes, retry_after) = (ignored(), Some(ms(4_000)));
+        let entry =
+            Entry { generation: Some(generation), probe: id, outcomes, retry_after, ..Entry::default() };
+        world.report("a", &entry);
+        let refusal = world.refusal("a");
+        assert_eq!((refusal.reason, refusal.retry_after), (RejectionReason::Quarantined, Some(ms(4_000))));
+        let others = world.grant("b");
+        world.end("b", others, ignored());
+        world.pass(4_000).grant("a");
+    }
+
+    #[test]
     fn probes_past_their_deadline_are_told_apart() {
         let mut world = period(1, 50, &["a", "b"]);
         for name in ["a", "b"] {
