@@ -11,7 +11,7 @@ mod one_bad_caller;
 mod outages;
 mod recovery;
 
-use std::{env, process::ExitCode};
+use std::{env, process::ExitCode, thread};
 
 use fleet::{Plan, Report};
 use panelboard_core::GuardSpec;
@@ -41,46 +41,51 @@ fn main() -> ExitCode {
     let first = env::var("SIM_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let words: Vec<String> = env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let all = [one_bad_caller::all(), outages::all(), identity::all(), recovery::all()];
-    let all = all
-        .into_iter()
-        .flatten()
-        .filter(|s| words.is_empty() || words.iter().any(|w| s.name.contains(w.as_str())));
-    let (mut passed, mut failed) = (0, 0);
+    let is_asked = |s: &Scenario| words.is_empty() || words.iter().any(|word| s.name.contains(word.as_str()));
+    let all: Vec<Scenario> = all.into_iter().flatten().filter(is_asked).collect();
     println!("seed {first}, {SEEDS} runs of each scenario from it on; the table is of the first");
     println!(
         "\n| scenario | with the guard | failed calls | without | failed calls |\n|---|---|---|---|---|"
     );
-    let mut words = Vec::new();
-    for Scenario { name, plan, claim } in all {
-        for seed in first..first + SEEDS {
-            let with = fleet::run(&plan, GuardSpec::default(), seed);
-            let without = fleet::run(&plan, GuardSpec::OFF, seed);
-            if seed == first {
-                println!(
-                    "| {name} | {} | {} | {} | {} |",
-                    told(&with, &plan),
-                    with.failed,
-                    told(&without, &plan),
-                    without.failed
-                );
-            }
-            match claim(&with, &without) {
-                Ok(()) => passed += 1,
-                Err(error) => {
-                    failed += 1;
-                    let last = with.transitions.iter().take(6).map(|t| format!("\n    {} ms {}", t.0, t.3));
-                    words.push(format!(
-                        "FAILED {name}: {error}{}\n  replay: SIM_SEED={seed} cargo test --test sim -- '{name}'",
-                        last.collect::<String>()
-                    ));
-                }
-            }
+    // Each is a function of its plan and its seed, so they may run side by side.
+    let played: Vec<Played> = thread::scope(|scope| {
+        let running: Vec<_> = all.iter().map(|scenario| scope.spawn(move || play(scenario, first))).collect();
+        running.into_iter().map(|run| run.join().expect("a scenario does not panic")).collect()
+    });
+    played.iter().for_each(|played| println!("{}", played.row));
+    println!();
+    let failed: Vec<&String> = played.iter().flat_map(|played| &played.failures).collect();
+    failed.iter().for_each(|words| println!("{words}"));
+    let runs = played.len() as u64 * SEEDS;
+    println!("{} passed, {} failed", runs - failed.len() as u64, failed.len());
+    if failed.is_empty() && runs > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What came of a scenario: its row of the table, and what was not as claimed.
+struct Played {
+    row: String,
+    failures: Vec<String>,
+}
+
+fn play(scenario: &Scenario, first: u64) -> Played {
+    let Scenario { name, plan, claim } = scenario;
+    let (mut row, mut failures) = (String::new(), Vec::new());
+    for seed in first..first + SEEDS {
+        let with = fleet::run(plan, GuardSpec::default(), seed);
+        let without = fleet::run(plan, GuardSpec::OFF, seed);
+        if seed == first {
+            let cells = [told(&with, plan), with.failed.to_string(), told(&without, plan)];
+            row = format!("| {name} | {} | {} |", cells.join(" | "), without.failed);
+        }
+        if let Err(error) = claim(&with, &without) {
+            let last = with.transitions.iter().take(6).map(|t| format!("\n    {} ms {}", t.0, t.3));
+            let last: String = last.collect();
+            failures.push(format!(
+                "FAILED {name}: {error}{last}\n  replay: SIM_SEED={seed} cargo test --test sim -- '{name}'"
+            ));
         }
     }
-    println!();
-    words.iter().for_each(|words| println!("{words}"));
-    println!("{passed} passed, {failed} failed");
-    if failed == 0 && passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    Played { row, failures }
 }
 
 /// A run in a few words: when it tripped, and whom it kept out when.
