@@ -316,6 +316,19 @@ fn a_crossing_that_is_over_before_a_second_keeps_nobody_out() {
 }
 
 #[test]
+fn a_crossing_that_begins_again_lasts_from_then() {
+    let mut world = world_of(vec![half()], &["a", "b"]);
+    world.by_hand("b", successes(100));
+    world.by_hand("a", failures(20));
+    world.pass(300).by_hand("a", successes(21));
+    world.pass(300).by_hand("a", failures(1));
+    world.pass(999).tick();
+    assert!(world.changes.is_empty());
+    world.pass(1).tick();
+    assert_eq!(world.status().quarantined_instances, 1);
+}
+
+#[test]
 fn a_burst_that_has_left_the_window_keeps_nobody_out() {
     let mut world = world_of(vec![rate(50, within(500), 20)], &["a", "b"]);
     world.by_hand("a", failures(20));
