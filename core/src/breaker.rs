@@ -537,7 +537,7 @@ impl Breaker {
     fn half_open(&mut self, reopenings: u32, reason: Reason, at: Moment) -> Change {
         // While nobody was admitted nobody had a reason to speak: those that were there then still are.
         if matches!(self.state, State::Open(_) | State::ForcedOpen(_)) {
-            self.members.expect_since(self.entered, at.now);
+            self.members.presume_since(self.entered, at.now);
         }
         let half_open = HalfOpen::new(&self.policy, reopenings, at.now);
         self.enter(State::HalfOpen(half_open), reason, at)

@@ -147,13 +147,13 @@ impl Members {
     }
 
     /// Takes so many instances to be there until `until`: they were before a restart.
-    pub(crate) fn expect(&mut self, instances: u32, until: Timestamp, now: Timestamp) {
+    pub(crate) fn presume(&mut self, instances: u32, until: Timestamp, now: Timestamp) {
         self.expected = (instances, until);
         self.count(now);
     }
 
     /// Those that were known at `since`, or were heard of after it, are known now.
-    pub(crate) fn expect_since(&mut self, since: Timestamp, now: Timestamp) {
+    pub(crate) fn presume_since(&mut self, since: Timestamp, now: Timestamp) {
         for member in &mut self.members {
             if member.last_seen.is_some_and(|seen| seen.plus(KNOWN_FOR) > since) && !member.has_left() {
                 member.last_seen = Some(now);

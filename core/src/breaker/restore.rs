@@ -95,7 +95,7 @@ impl Breaker {
                 breaker.state = breaker.overridden(*kind, hand.clone(), until, at.now);
             }
         }
-        breaker.members.expect(others, until.plus(KNOWN_FOR), at.now);
+        breaker.members.presume(others, until.plus(KNOWN_FOR), at.now);
         breaker
     }
 }

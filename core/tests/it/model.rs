@@ -6,7 +6,9 @@
 //! deadline; no deduplication; entries from before the stretch let in; one call too many kept of the last N; a streak
 //! that survives a success, or its forgotten instance; half-open without the quorum, with one place too few given
 //! back, with probes for those that failed, with leases that end at their deadline, with a limit that closes after a
-//! failure; and the rules not looking at what came with the end of a period.
+//! failure; and the rules not looking at what came with the end of a period. Of the guard: one instance fewer left out, or the
+//! ones with the most calls, or in a tie the one with fewer; a vote of more than half; quarantined ones without a vote; their streak
+//! kept; and their calls from before kept after they are back.
 
 use std::collections::BTreeMap;
 

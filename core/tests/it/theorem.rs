@@ -2,8 +2,7 @@
 //! below the threshold (or no call is left; for a count rule: without which the number is below it), those cannot make
 //! the rule trip by calls, whatever they send. And the other way round: where there are no such instances, it trips.
 //!
-//! Proved by leaving out one instance fewer, by leaving out the ones with the most calls, and by keeping the witness of
-//! a bigger fleet when an instance in it did well: each found.
+//! Proved by leaving out one instance fewer, and by leaving out the ones with the most calls: each found.
 
 use std::collections::BTreeMap;
 
