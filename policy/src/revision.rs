@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use panelboard_core::{
-    Classification, GuardSpec, HalfOpenSpec, OnDisconnect, OpenSpec, PolicySpec, RetryAfterScope, Rule, Window,
+    Classification, GuardSpec, HalfOpenSpec, OnDisconnect, OpenSpec, PolicySpec, RetryAfterScope, Rule,
+    Window,
 };
 
 use crate::digest::Digest;

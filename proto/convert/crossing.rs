@@ -1,6 +1,6 @@
 //! The numbers behind a rule that was crossed.
 
-use panelboard_core::{Cause, Crossing, Instance, Reading, TripBy, WouldOpen, Window};
+use panelboard_core::{Cause, Crossing, Instance, Reading, TripBy, Window, WouldOpen};
 
 use super::{duration_to_wire, wall_to_wire};
 use crate::v1;
@@ -52,7 +52,8 @@ pub(super) fn reading_to_crossing(reading: &Reading) -> v1::RuleCrossing {
 }
 
 pub(super) fn causes_to_wire(causes: &[(Cause, u64)]) -> Vec<v1::CauseCount> {
-    let cause = |(cause, count): &(Cause, u64)| v1::CauseCount { cause: cause.as_str().into(), count: *count };
+    let cause =
+        |(cause, count): &(Cause, u64)| v1::CauseCount { cause: cause.as_str().into(), count: *count };
     causes.iter().map(cause).collect()
 }
 

@@ -2,7 +2,11 @@
 
 use panelboard_core::{Held, Quarantine};
 
-use super::{Times, crossing::reading_to_crossing, duration_to_wire, wall_to_wire};
+use super::{
+    Times,
+    crossing::{causes_to_wire, reading_to_crossing},
+    duration_to_wire, wall_to_wire,
+};
 use crate::v1;
 
 /// A quarantine as a message. `unix_ms` is when it began by the wall clock.
@@ -20,6 +24,7 @@ pub fn quarantine_to_wire(quarantine: &Quarantine, times: Times, unix_ms: u64) -
         policy: quarantine.policy_name.to_string(),
         policy_revision: quarantine.policy_revision,
         time: Some(wall_to_wire(unix_ms)),
+        top_causes: causes_to_wire(&quarantine.top_causes),
         ..v1::Quarantine::default()
     };
     match &quarantine.why {
@@ -45,12 +50,13 @@ pub fn quarantine_to_wire(quarantine: &Quarantine, times: Times, unix_ms: u64) -
 /// Why the instance that hears it is kept out: it knows its own name and how long.
 fn sentence(quarantine: &Quarantine) -> String {
     let why = quarantine.why;
-    if why.is_sick() {
-        let (active, required) = (quarantine.active_instances, quarantine.required_instances);
-        format!("{why}, the others go on: 1 of {active} instances, {required} needed to open")
-    } else {
-        format!("{why}, the others go on")
+    if !why.is_sick() {
+        return format!("{why}, the others go on");
     }
+    let (active, required) = (quarantine.active_instances, quarantine.required_instances);
+    let cause = quarantine.top_causes.first();
+    let cause = cause.map(|(cause, n)| format!(", top cause {cause} {n}")).unwrap_or_default();
+    format!("{why}, the others go on: 1 of {active} instances, {required} needed to open{cause}")
 }
 
 #[cfg(test)]
@@ -67,6 +73,7 @@ mod tests {
             at: Timestamp::from_millis(1_000),
             until: Timestamp::from_millis(6_000),
             wait: Duration::from_secs(5),
+            top_causes: vec![(panelboard_core::Classification::default().cause("timeout"), 25)],
             before: 2,
             generation: Generation { epoch: 1, revision: 2 },
             active_instances: 12,
@@ -94,13 +101,15 @@ mod tests {
         assert_eq!(
             wire.explanation,
             "its own failure rate 100 % >= 50 % (25 of 25 in 10 s) for 1 s, the others go on: 1 of 12 instances, 3 \
-             needed to open"
+             needed to open, top cause timeout 25"
         );
         assert_eq!(quarantine_to_wire(&crossed, Times::Ticks, 0).until_tick, Some(6_000));
 
         let relapsed = quarantine_to_wire(&quarantine(Held::Relapsed { reading }), left, 0);
         assert_eq!(relapsed.reason(), v1::QuarantineReason::Relapsed);
-        assert!(relapsed.explanation.starts_with("25 of its first 25 calls after the last quarantine failed"));
+        assert!(
+            relapsed.explanation.starts_with("25 of its first 25 calls after the last quarantine failed")
+        );
 
         let asked = Held::RetryAfter { asked: Duration::from_secs(30) };
         let asked = quarantine_to_wire(&quarantine(asked), left, 0);

@@ -113,6 +113,7 @@ impl Cell {
                 let explanation = match reason {
                     Reason::ForcedOpen => self.forced_by(),
                     Reason::Open => self.explanation(now),
+                    Reason::Quarantined => self.local.held(now).map_or_else(|| "".into(), |(_, why)| why),
                     _ => "".into(),
                 };
                 let until = rejection.retry_after.map(|span| now.plus(span));
