@@ -134,15 +134,18 @@ impl Fleet {
     /// The counts of everybody, at about the same instant.
     pub(super) async fn look(&self) -> Result<Look, String> {
         let mut asked = JoinSet::new();
-        for face in self.faces.clone() {
-            asked.spawn(async move { read::<Stats>(&face, "/stats").await });
+        for (number, face) in self.faces.iter().cloned().enumerate() {
+            asked.spawn(async move { (number, read::<Stats>(&face, "/stats").await) });
         }
         let provider = read(&self.provider, "/stats").await?;
         let shared = match &self.pages {
             Some(pages) => Some(read(pages, &format!("/breakers/{BREAKER}")).await?),
             None => None,
         };
-        let clients = asked.join_all().await.into_iter().collect::<Result<Vec<Stats>, String>>()?;
+        let mut answers = asked.join_all().await;
+        // They come as they come; who is who matters.
+        answers.sort_by_key(|(number, _)| *number);
+        let clients = answers.into_iter().map(|(_, stats)| stats).collect::<Result<Vec<Stats>, String>>()?;
         Ok(Look { provider, clients, shared })
     }
 
