@@ -3,6 +3,8 @@
 
 GRPCURL_VERSION=1.9.3
 CARGO_DENY_VERSION=0.20.2
+CARGO_HACK_VERSION=0.6.46
+CARGO_SEMVER_CHECKS_VERSION=0.46.0
 REQUIREMENTS=tests/foreign/requirements.txt
 
 tools_default() {
@@ -57,16 +59,16 @@ need_grpcurl() {
   GRPCURL=$(grpcurl_ready)
 }
 
+# build_cargo_tool NAME VERSION FOLDER: not into our target folder, and unoptimised, for what takes the time is building it.
+build_cargo_tool() {
+  env -u CARGO_TARGET_DIR CARGO_PROFILE_DEV_DEBUG=0 cargo install "$1" --version "$2" --locked --debug --root "$3"
+}
+
 # --- cargo-deny: licences, sources and duplicates of the dependencies.
 
 cargo_deny_folder() { printf '%s' "$TOOLS/cargo-deny-$CARGO_DENY_VERSION"; }
 
-build_cargo_deny() {
-  # Not into our target folder, and unoptimised: building it is what takes the time. What is switched off fetches
-  # advisories, which is not asked of it here.
-  env -u CARGO_TARGET_DIR CARGO_PROFILE_DEV_DEBUG=0 cargo install cargo-deny --version "$CARGO_DENY_VERSION" --locked \
-    --debug --root "$(cargo_deny_folder)"
-}
+build_cargo_deny() { build_cargo_tool cargo-deny "$CARGO_DENY_VERSION" "$(cargo_deny_folder)"; }
 
 need_cargo_deny() {
   local found
@@ -77,6 +79,46 @@ need_cargo_deny() {
   fi
   install_step "cargo-deny $CARGO_DENY_VERSION (some minutes)" "$(cargo_deny_folder)" build_cargo_deny || return
   CARGO_DENY=$(cargo_deny_folder)/bin/cargo-deny
+}
+
+# --- cargo-hack: one cargo command for every set of features.
+
+cargo_hack_folder() { printf '%s' "$TOOLS/cargo-hack-$CARGO_HACK_VERSION"; }
+
+build_cargo_hack() { build_cargo_tool cargo-hack "$CARGO_HACK_VERSION" "$(cargo_hack_folder)"; }
+
+need_cargo_hack() {
+  local found
+  if found=$(cargo-hack hack --version 2>/dev/null) && [[ $found == "cargo-hack ${CARGO_HACK_VERSION%.*}."* ]]; then
+    CARGO_HACK=$(command -v cargo-hack)
+    return
+  fi
+  install_step "cargo-hack $CARGO_HACK_VERSION (half a minute)" "$(cargo_hack_folder)" build_cargo_hack || return
+  CARGO_HACK=$(cargo_hack_folder)/bin/cargo-hack
+}
+
+# --- cargo-semver-checks: what changed in a public API. It reads what rustdoc writes, so it fits some versions of Rust only.
+
+cargo_semver_checks_folder() { printf '%s' "$TOOLS/cargo-semver-checks-$CARGO_SEMVER_CHECKS_VERSION"; }
+
+build_cargo_semver_checks() {
+  build_cargo_tool cargo-semver-checks "$CARGO_SEMVER_CHECKS_VERSION" "$(cargo_semver_checks_folder)"
+}
+
+# The only tool that is done without where it cannot be had, as on a machine without a network: it guards no behaviour.
+need_cargo_semver_checks() {
+  # One on PATH was chosen to fit the Rust that is beside it.
+  if CARGO_SEMVER_CHECKS=$(command -v cargo-semver-checks); then
+    return
+  fi
+  CARGO_SEMVER_CHECKS=$(cargo_semver_checks_folder)/bin/cargo-semver-checks
+  [[ -e $(cargo_semver_checks_folder)/.complete ]] && return
+  printf '  cargo-semver-checks %s is installed (some minutes)\n' "$CARGO_SEMVER_CHECKS_VERSION"
+  if ! capture "$LOGS/install-cargo-semver-checks.log" \
+    install_once "$(cargo_semver_checks_folder)" build_cargo_semver_checks; then
+    skip 'cargo semver-checks' "it cannot be installed here: see $LOGS/install-cargo-semver-checks.log"
+    return 1
+  fi
 }
 
 # --- Python packages: grpcio for the foreign client, pytest, and buf, which comes as a wheel.

@@ -25,6 +25,7 @@ use crate::{
     dice::Dice,
     identity::Identity,
     limits::{LOOK, MESSAGE_BYTES_MAX, RECONNECT_MIN, SHUTDOWN_TIMEOUT},
+    metrics::AgentMeter,
     post::Post,
     slot::Slot,
 };
@@ -72,6 +73,7 @@ struct Agent {
     reports: Reports,
     readies: Readies,
     log: Log,
+    meter: AgentMeter,
 }
 
 /// Events that wait to be handled. A stream that fills it waits, and with it the server's flow control.
@@ -95,6 +97,7 @@ impl Agent {
             streams: Streams::default(),
             reports: Reports::default(),
             readies: Readies::default(),
+            meter: AgentMeter::new(),
         }
     }
 
@@ -154,6 +157,7 @@ impl Agent {
         }
         self.sweep_at = now.plus(LOOK);
         self.touched.extend(self.slots.iter().filter(|slot| slot.is_dirty()).cloned());
+        self.slots.iter().for_each(|slot| slot.meter.ages(now));
     }
 
     /// Steps all cells that have something due, and sends what they say in as few messages as there can be.
@@ -233,6 +237,7 @@ impl Drop for Agent {
         for slot in self.slots.iter().chain(&left.made).chain(&left.due) {
             slot.dismiss();
             slot.with(Cell::ended);
+            slot.meter.ages(self.post.clock.now());
         }
         self.streams.abort();
     }

@@ -10,7 +10,7 @@ use crate::{
     mode::Mode,
     permit::Permit,
     rejected::Rejected,
-    slot::{No, Slot, Waiter},
+    slot::{Slot, Waiter},
     state::{Freshness, State, Status},
 };
 
@@ -60,10 +60,9 @@ impl Breaker {
     /// [`Rejected`] says why, and when to come again.
     #[inline]
     pub fn try_acquire(&self) -> Result<Permit<'_>, Rejected> {
-        let Inner::Live { slot, .. } = &self.inner else { return Ok(Permit::detached()) };
-        match slot.admit() {
-            Ok(permit) => Ok(permit),
-            Err(no) => turned_away(slot, &no),
+        match &self.inner {
+            Inner::Live { slot, .. } => slot.ask(),
+            Inner::Detached { .. } => Ok(Permit::detached()),
         }
     }
 
@@ -81,17 +80,17 @@ impl Breaker {
             Err(no) => no,
         };
         let Some(asked_at) = no.asked_at.filter(|_| slot.post.mode == Mode::Enforce) else {
-            return turned_away(slot, &no);
+            return slot.turned_away(&no);
         };
         let until = slot.post.clock.now().plus(slot.post.probe_wait);
         let (answer, answered) = oneshot::channel();
         if asked_at > until || !slot.wait(Waiter { until, answer }) {
-            return turned_away(slot, &no);
+            return slot.turned_away(&no);
         }
         match answered.await {
             Ok(answer) => answer,
             // The client has ended meanwhile.
-            Err(_) => turned_away(slot, &no),
+            Err(_) => slot.turned_away(&no),
         }
     }
 
@@ -104,7 +103,7 @@ impl Breaker {
         match slot.admit() {
             Ok(permit) => Some(Ok(permit)),
             Err(no) if no.asked_at.is_some() && slot.post.mode == Mode::Enforce => None,
-            Err(no) => Some(turned_away(slot, &no)),
+            Err(no) => Some(slot.turned_away(&no)),
         }
     }
 
@@ -145,18 +144,6 @@ impl Breaker {
             },
         }
     }
-}
-
-/// In shadow mode a rejection is only counted.
-#[inline]
-fn turned_away<'a>(slot: &'a Slot, no: &No) -> Result<Permit<'a>, Rejected> {
-    slot.count_rejected(no);
-    let rejected = no.rejected;
-    if slot.post.mode == Mode::Shadow {
-        tracing::debug!(breaker = rejected.breaker(), reason = %rejected.reason(), "would have rejected");
-        return Ok(Permit::detached());
-    }
-    Err(rejected)
 }
 
 impl fmt::Debug for Breaker {

@@ -67,7 +67,8 @@ impl<E: fmt::Display> fmt::Display for CallError<E> {
 impl<E: Error + 'static> Error for CallError<E> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Rejected(_) => None,
+            // So that whoever walks the chain finds it without knowing `E`.
+            Self::Rejected(rejected) => Some(rejected),
             Self::Failed(error) => error.source(),
         }
     }
@@ -229,5 +230,23 @@ impl Breaker {
         let value = fallback(error)?;
         self.fell_back(missed);
         Ok(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{plate::Plate, rejected::NoProbe, state::Freshness};
+
+    #[test]
+    fn a_rejection_is_found_whatever_the_calls_own_error_is_and_a_failure_is_none() {
+        let plate = Plate::of("call/unit-test");
+        let rejected = Rejected::looked_at(plate, Reason::Open, NoProbe::Taken, Freshness::Fresh, 0, None);
+        let error: CallError<std::io::Error> = CallError::Rejected(rejected);
+        assert_eq!(Rejected::in_error(&error), Some(&rejected));
+        let boxed: Box<dyn Error> = Box::new(std::io::Error::other(error));
+        assert_eq!(Rejected::in_error(&*boxed), Some(&rejected), "wrapped");
+        let failed: CallError<std::io::Error> = CallError::Failed(std::io::Error::other("refused"));
+        assert!(Rejected::in_error(&failed).is_none());
     }
 }

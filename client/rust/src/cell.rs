@@ -238,6 +238,17 @@ impl Cell {
         }
     }
 
+    /// The dependency asked a caller to leave it alone.
+    pub(crate) fn hinted(&mut self, stretch: u32, probe: u64, span: Duration, now: Timestamp) {
+        self.turn(now);
+        if probe != 0 {
+            self.probes.hinted(probe, span);
+        } else if stretch == self.stretch {
+            self.tally.since(now);
+            self.tally.retry_after(Some(span));
+        }
+    }
+
     // What the server says.
 
     /// The policy in force.
@@ -264,8 +275,11 @@ impl Cell {
             self.probes.forget();
             self.begin_stretch();
         }
-        if news && status.admission == Admission::Probe {
-            self.probes.available(now);
+        match status.admission {
+            Admission::Probe if news => self.probes.available(now),
+            // Whoever was about to ask hears that there is nothing to be had.
+            Admission::Reject => self.probes.gone(),
+            Admission::Probe | Admission::Allow => {}
         }
         self.local.set(Arc::clone(&self.policy), self.role(), now);
         let inheritance = status.inheritance(&mut self.dice, now);
@@ -481,6 +495,11 @@ impl Cell {
 
     pub(crate) fn is_unknown(&self) -> bool {
         self.vouch == Vouch::Unknown
+    }
+
+    /// When the oldest probe that is out with a caller began.
+    pub(crate) fn oldest_probe(&self) -> Option<Timestamp> {
+        self.probes.oldest()
     }
 
     pub(crate) fn is_asking(&self) -> Ask {

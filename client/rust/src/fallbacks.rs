@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     fmt,
     sync::{
-        PoisonError, RwLock,
+        LazyLock, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -13,6 +13,8 @@ use crate::{
     breaker::Breaker,
     call::CallError,
     limits::BREAKERS_MAX,
+    metrics::FallbackMeter,
+    plate::NAMELESS,
     rejected::{Reason, Rejected},
 };
 
@@ -45,7 +47,7 @@ impl Missed {
         }
     }
 
-    const fn index(self) -> usize {
+    pub(crate) const fn index(self) -> usize {
         match self {
             Self::Rejected(Reason::Open) => 0,
             Self::Rejected(Reason::ProbesTaken) => 1,
@@ -99,20 +101,24 @@ impl Fallbacks {
 }
 
 /// Counts as they grow. Written only where a fallback ran, which costs far more than a shared write.
-#[derive(Debug, Default)]
-struct Counters([AtomicU64; Missed::ALL.len()]);
+#[derive(Debug)]
+struct Counters {
+    counts: [AtomicU64; Missed::ALL.len()],
+    meter: FallbackMeter,
+}
 
 impl Counters {
-    const fn new() -> Self {
-        Self([const { AtomicU64::new(0) }; Missed::ALL.len()])
+    fn new(name: &str) -> Self {
+        Self { counts: [const { AtomicU64::new(0) }; Missed::ALL.len()], meter: FallbackMeter::new(name) }
     }
 
     fn add(&self, missed: Missed) {
-        self.0[missed.index()].fetch_add(1, Ordering::Relaxed);
+        self.counts[missed.index()].fetch_add(1, Ordering::Relaxed);
+        self.meter.fell_back(missed);
     }
 
     fn read(&self) -> Fallbacks {
-        Fallbacks(std::array::from_fn(|index| self.0[index].load(Ordering::Relaxed)))
+        Fallbacks(std::array::from_fn(|index| self.counts[index].load(Ordering::Relaxed)))
     }
 }
 
@@ -120,7 +126,7 @@ impl Counters {
 static BY_NAME: RwLock<Option<HashMap<String, &'static Counters>>> = RwLock::new(None);
 
 /// Those of the names past the limit, counted together: memory stays bounded whatever names there are.
-static OTHERS: Counters = Counters::new();
+static OTHERS: LazyLock<Counters> = LazyLock::new(|| Counters::new(NAMELESS));
 
 fn known(name: &str) -> Option<&'static Counters> {
     BY_NAME.read().unwrap_or_else(PoisonError::into_inner).as_ref()?.get(name).copied()
@@ -135,7 +141,7 @@ fn counters(name: &str) -> &'static Counters {
     if by_name.len() >= BREAKERS_MAX && !by_name.contains_key(name) {
         return &OTHERS;
     }
-    by_name.entry(name.to_owned()).or_insert_with(|| Box::leak(Box::default()))
+    by_name.entry(name.to_owned()).or_insert_with(|| Box::leak(Box::new(Counters::new(name))))
 }
 
 impl Breaker {
@@ -172,7 +178,7 @@ mod tests {
 
     #[test]
     fn each_kind_is_counted_by_itself() {
-        let counters = Counters::new();
+        let counters = Counters::new("fallbacks/kinds");
         for (times, missed) in Missed::ALL.into_iter().enumerate() {
             (0..times).for_each(|_| counters.add(missed));
         }

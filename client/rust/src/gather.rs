@@ -61,19 +61,20 @@ mod tests {
     fn what_threads_count_comes_out_as_one_entry() {
         let word = Word::pass(Pass { tag: 3, counted: true, timed: true, settled: false, plain: true });
         let (lanes, book) = (Lanes::new(), CodeBook::plain());
-        let fail = |lane: usize, cause: &str, slow: bool| {
+        let fail = |cause: &str, slow: bool| {
             let Code { cause, .. } = book.code(Said::Failure(cause));
             let judged = Judged { kind: Kind::Failure, slow, cause, book: book.edition() };
-            lanes.lane(lane).unwrap().judged(word, judged, || word);
+            lanes.mine().unwrap().judged(word, judged, || word);
         };
-        // Two threads of this process that have asked for their numbers, so that their lanes are looked at.
-        let number = || panelboard_hotpath::lane_of_this_thread().unwrap();
-        let (a, b) = std::thread::scope(|s| (number(), s.spawn(number).join().unwrap()));
-        fail(a, "timeout", false);
-        fail(a, "timeout", true);
-        lanes.lane(b).unwrap().success(word, || word);
-        fail(b, "dns", false);
-        lanes.lane(b).unwrap().retry_after(word, 1_500, || word);
+        fail("timeout", false);
+        fail("timeout", true);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                lanes.mine().unwrap().success(word, || word);
+                fail("dns", false);
+                lanes.mine().unwrap().retry_after(word, 1_500, || word);
+            });
+        });
         let mut gather = Gather::new(&book, Timestamp::from_millis(7));
         Collector::default().collect(&lanes, word, |piece| gather.take(piece));
         let entry = gather.done().unwrap().take().unwrap();

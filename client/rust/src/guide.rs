@@ -9,7 +9,7 @@
 //! 7. [Cost](cost)
 //! 8. [Cancel safety](cancelling), method by method
 //! 9. [Testing](testing)
-//! 10. [Running](running): settings, start, end, kill switch, logs
+//! 10. [Running](running): settings, start, end, kill switch, metrics, logs
 
 #[doc = include_str!("../guide/first-steps.md")]
 pub mod first_steps {}

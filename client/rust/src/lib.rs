@@ -27,13 +27,14 @@
 //!   happens when the server is away, slow or wrong: [failures](guide::failures).
 //! - **Every future may be dropped** at any time: [cancel safety](guide::cancelling).
 //!
-//! The [guide] has a chapter for each of these, and for fallbacks, retries and timeouts, testing, cost, settings, logs and
-//! the kill switch.
+//! The [guide] has a chapter for each of these, and for fallbacks, retries and timeouts, testing, cost, settings, metrics,
+//! logs and the kill switch.
 //!
 //! # Features
 //!
 //! None is on by default. `tower`: a layer for tonic, hyper, axum. `reqwest`: a middleware of `reqwest-middleware`.
-//! `testing`: a panel in the test's own process.
+//! `testing`: a panel in the test's own process. `metrics`: what the client decided and how it fares, for the recorder that
+//! the application installs for the [`metrics`](https://docs.rs/metrics) facade: [running](guide::running).
 
 mod agent;
 mod breaker;
@@ -57,6 +58,7 @@ mod identity;
 pub mod layer;
 mod limits;
 mod local;
+mod metrics;
 mod mode;
 mod permit;
 mod plate;

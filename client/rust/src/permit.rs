@@ -22,14 +22,12 @@ use crate::{
 #[derive(Debug)]
 pub struct Permit<'a> {
     slot: Held<'a>,
-    /// The word it was admitted by.
+    /// The word it was admitted by, with the number of its probe.
     word: Word,
-    /// The number of its probe; 0: it is none.
-    probe: u64,
     began: Mark,
-    retry_after: Option<Duration>,
 }
 
+/// Where the outcome goes.
 #[derive(Debug)]
 enum Held<'a> {
     Borrowed(&'a Slot),
@@ -39,21 +37,20 @@ enum Held<'a> {
 }
 
 impl<'a> Permit<'a> {
-    /// For a call that the hot path admitted.
     #[inline]
-    pub(crate) fn admitted(slot: &'a Slot, word: Word) -> Self {
-        let began = if word.is_timed() { Mark::now() } else { Mark::UNTIMED };
-        Self { slot: Held::Borrowed(slot), word, probe: 0, began, retry_after: None }
+    pub(crate) const fn new(slot: &'a Slot, word: Word, began: Mark) -> Self {
+        Self { slot: Held::Borrowed(slot), word, began }
     }
 
-    /// For a call that was admitted after a closer look.
-    pub(crate) fn looked_at(slot: &'a Slot, word: Word, probe: u64) -> Self {
-        Self { slot: Held::Borrowed(slot), word, probe, began: Mark::now(), retry_after: None }
+    /// Takes it apart, without an outcome.
+    pub(crate) fn into_parts(mut self) -> (Word, Mark) {
+        self.slot = Held::Nothing;
+        (self.word, self.began)
     }
 
     /// A permit of which nothing is recorded.
     pub(crate) const fn detached() -> Self {
-        Self { slot: Held::Nothing, word: Word::closer(0), probe: 0, began: Mark::UNTIMED, retry_after: None }
+        Self { slot: Held::Nothing, word: Word::closer(0), began: Mark::UNTIMED }
     }
 
     /// A permit that borrows nothing, for a task that outlives the handle's borrow. Costs a reference count.
@@ -63,22 +60,23 @@ impl<'a> Permit<'a> {
             Held::Owned(slot) => Held::Owned(slot),
             Held::Nothing => Held::Nothing,
         };
-        let Self { word, probe, began, retry_after, .. } = self;
-        Permit { slot, word, probe, began, retry_after }
+        Permit { slot, word: self.word, began: self.began }
     }
 
     /// Whether the call is a probe: the breaker is HALF_OPEN, and the outcome decides.
     pub fn is_probe(&self) -> bool {
-        self.probe != 0
+        self.word.probe() != 0 && !matches!(self.slot, Held::Nothing)
     }
 
     /// The call succeeded.
     #[inline]
-    pub fn success(mut self) {
-        if self.probe == 0 && !self.word.is_timed() && self.retry_after.is_none() {
-            self.end_plainly();
-        } else {
-            self.end(Said::Success);
+    pub fn success(self) {
+        let Held::Borrowed(slot) = self.slot else { return self.succeed() };
+        let (word, began) = (self.word, self.began);
+        // It holds nothing that must be dropped, and what is to be said is said below.
+        std::mem::forget(self);
+        if !(word.passes_plainly() && slot.count_success(word)) {
+            slot.end(word, Said::Success, began);
         }
     }
 
@@ -103,10 +101,10 @@ impl<'a> Permit<'a> {
     /// # Errors
     /// The one that was passed in.
     #[inline]
-    pub fn record<T, E>(mut self, result: Result<T, E>) -> Result<T, E> {
+    pub fn record<T, E>(self, result: Result<T, E>) -> Result<T, E> {
         match &result {
             Ok(_) => self.success(),
-            Err(_) => self.end(Said::Failure("other")),
+            Err(_) => self.failure("other"),
         }
         result
     }
@@ -127,52 +125,37 @@ impl<'a> Permit<'a> {
     /// What happened, for the breaker's policy to classify.
     pub fn record_fact(mut self, observed: impl Into<Observation>) {
         let Observation { fact, retry_after } = observed.into();
-        self.retry_after = self.retry_after.max(retry_after);
+        if let Some(span) = retry_after {
+            self.hint(span);
+        }
         self.end(fact.into());
     }
 
     /// The dependency asked to be left alone for so long. Then say the outcome.
-    pub fn retry_after(mut self, span: Duration) -> Self {
-        self.retry_after = self.retry_after.max(Some(span));
+    pub fn retry_after(self, span: Duration) -> Self {
+        self.hint(span);
         self
     }
 
-    /// A success that is nothing but one more.
-    #[inline]
-    fn end_plainly(&mut self) {
-        let slot: &Slot = match &self.slot {
-            Held::Borrowed(slot) => slot,
-            Held::Owned(slot) => slot,
-            Held::Nothing => return,
-        };
-        if self.word.is_counted() && !slot.count_success(self.word) {
-            slot.record(self.word, self.probe, Said::Success, Duration::ZERO, None);
-        }
-        // Only now: what follows is the drop, which sees that all is said.
-        self.slot = Held::Nothing;
+    #[inline(never)]
+    fn succeed(mut self) {
+        self.end(Said::Success);
     }
 
+    fn hint(&self, span: Duration) {
+        match &self.slot {
+            Held::Borrowed(slot) => slot.hint(self.word, span),
+            Held::Owned(slot) => slot.hint(self.word, span),
+            Held::Nothing => {}
+        }
+    }
+
+    #[inline(never)]
     fn end(&mut self, said: Said<'_>) {
-        let slot = match std::mem::replace(&mut self.slot, Held::Nothing) {
-            Held::Borrowed(slot) => return self.tell(slot, said),
-            Held::Owned(slot) => slot,
-            Held::Nothing => return,
-        };
-        self.tell(&slot, said);
-    }
-
-    fn tell(&self, slot: &Slot, said: Said<'_>) {
-        if self.probe != 0 {
-            return slot.record(self.word, self.probe, said, self.began.elapsed(), self.retry_after);
-        }
-        if !self.word.is_counted() {
-            return;
-        }
-        let code = slot.code(self.word, said);
-        let took = if self.word.is_timed() { self.began.elapsed() } else { Duration::ZERO };
-        let counted = slot.count(self.word, code, took, self.retry_after);
-        if !counted {
-            slot.record(self.word, 0, said, took, self.retry_after);
+        match std::mem::replace(&mut self.slot, Held::Nothing) {
+            Held::Borrowed(slot) => slot.end(self.word, said, self.began),
+            Held::Owned(slot) => slot.end(self.word, said, self.began),
+            Held::Nothing => {}
         }
     }
 }

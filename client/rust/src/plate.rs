@@ -11,6 +11,9 @@ use std::{
 
 use crate::limits::{PLATES_MAX, SENTENCES_KEPT};
 
+/// Stands for all names past a limit.
+pub(crate) const NAMELESS: &str = "(one of too many)";
+
 #[derive(Debug)]
 pub(crate) struct Plate {
     name: Box<str>,
@@ -35,8 +38,8 @@ impl Plate {
             return plate;
         }
         if plates.len() >= PLATES_MAX {
-            static NAMELESS: OnceLock<Plate> = OnceLock::new();
-            return NAMELESS.get_or_init(|| Self::new("(one of too many)"));
+            static OTHERS: OnceLock<Plate> = OnceLock::new();
+            return OTHERS.get_or_init(|| Self::new(NAMELESS));
         }
         let plate: &'static Self = Box::leak(Box::new(Self::new(name)));
         plates.insert(&plate.name, plate);
@@ -51,23 +54,31 @@ impl Plate {
         &self.name
     }
 
-    /// Puts a sentence up. Returns its number.
+    /// Puts a sentence up. Returns its number, which is 0 for an empty one.
     pub(crate) fn put(&self, sentence: &Arc<str>) -> u8 {
+        if sentence.is_empty() {
+            return 0;
+        }
         let mut sentences = lock(&self.sentences);
         if sentences.kept.back() != Some(sentence) {
             if sentences.kept.len() >= SENTENCES_KEPT {
                 sentences.kept.pop_front();
             }
             sentences.kept.push_back(Arc::clone(sentence));
-            sentences.newest = sentences.newest.wrapping_add(1);
+            sentences.newest = sentences.newest % u8::MAX + 1;
         }
         sentences.newest
     }
 
     /// The sentence of a number; empty if it was too long ago.
     pub(crate) fn sentence(&self, number: u8) -> Arc<str> {
+        if number == 0 {
+            return "".into();
+        }
         let sentences = lock(&self.sentences);
-        let age = usize::from(sentences.newest.wrapping_sub(number));
+        let newest = sentences.newest;
+        // From 1 to 255, and on from 1.
+        let age = usize::from(if newest >= number { newest - number } else { newest + (u8::MAX - number) });
         let place = sentences.kept.len().checked_sub(1 + age);
         place.and_then(|place| sentences.kept.get(place)).cloned().unwrap_or_else(|| "".into())
     }

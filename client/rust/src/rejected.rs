@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use panelboard_core::Span;
-use panelboard_hotpath::Reject;
+use panelboard_hotpath::{Reject, Word};
 
 use crate::{plate::Plate, state::Freshness, word};
 
@@ -63,6 +63,22 @@ pub(crate) enum NoProbe {
 }
 
 impl NoProbe {
+    const fn code(self) -> u32 {
+        match self {
+            Self::Taken => 0,
+            Self::AskedFor => 1,
+            Self::NotYet => 2,
+        }
+    }
+
+    const fn of_code(code: u32) -> Self {
+        match code {
+            1 => Self::AskedFor,
+            2 => Self::NotYet,
+            _ => Self::Taken,
+        }
+    }
+
     const fn phrase(self) -> &'static str {
         match self {
             Self::Taken => "HALF_OPEN, its probes are taken",
@@ -82,30 +98,43 @@ impl fmt::Display for Reason {
 /// back, or come again after [`retry_after`](Self::retry_after).
 ///
 /// Making and copying one costs a nanosecond or so; what it says in words is put together when somebody reads it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Rejected {
-    pub(crate) plate: &'static Plate,
-    pub(crate) reason: Reason,
-    pub(crate) freshness: Freshness,
-    /// Milliseconds.
-    pub(crate) retry_after: Option<u32>,
-    /// Which of the plate's sentences explains it; none: no more is to be said.
-    pub(crate) sentence: Option<u8>,
-    /// Tells apart what [`Reason::ProbesTaken`] has in one.
-    pub(crate) no_probe: NoProbe,
+    plate: &'static Plate,
+    /// The gate's word, or one like it; instead of the tag of a stretch it may have a code for what no probe means.
+    word: Word,
 }
 
 impl Rejected {
+    /// Turned away by this word.
     #[inline]
-    pub(crate) fn at_the_gate(plate: &'static Plate, reject: Reject) -> Self {
-        Self {
-            plate,
-            reason: Reason::of_code(reject.reason),
-            freshness: word::freshness(reject.freshness),
-            retry_after: reject.retry_after,
-            sentence: Some(reject.sentence),
-            no_probe: NoProbe::Taken,
-        }
+    pub(crate) const fn at_the_gate(plate: &'static Plate, word: Word) -> Self {
+        Self { plate, word }
+    }
+
+    /// Turned away after a closer look.
+    pub(crate) fn looked_at(
+        plate: &'static Plate,
+        reason: Reason,
+        no_probe: NoProbe,
+        freshness: Freshness,
+        sentence: u8,
+        retry_after: Option<Duration>,
+    ) -> Self {
+        let retry_after = retry_after.map(|span| u32::try_from(span.as_millis()).unwrap_or(u32::MAX));
+        let (reason, freshness) = (reason.code(), word::code(freshness));
+        let reject = Reject { tag: no_probe.code(), reason, freshness, sentence, retry_after };
+        Self { plate, word: Word::reject(reject) }
+    }
+
+    #[inline]
+    pub(crate) const fn word(&self) -> Word {
+        self.word
+    }
+
+    #[inline]
+    const fn reject(&self) -> Reject {
+        self.word.as_reject()
     }
 
     /// The breaker's name.
@@ -114,33 +143,52 @@ impl Rejected {
     }
 
     /// Why.
-    #[inline]
     pub const fn reason(&self) -> Reason {
-        self.reason
+        Reason::of_code(self.reject().reason)
     }
 
     /// After this long asking again can succeed; none: nobody knows. In whole milliseconds, rounded up.
     #[inline]
     pub fn retry_after(&self) -> Option<Duration> {
-        self.retry_after.map(|millis| Duration::from_millis(u64::from(millis)))
+        self.reject().retry_after.map(|millis| Duration::from_millis(u64::from(millis)))
     }
 
     /// How the client knows.
-    #[inline]
     pub const fn freshness(&self) -> Freshness {
-        self.freshness
+        word::freshness(self.reject().freshness)
     }
 
     /// Why the breaker is as it is, in one sentence; empty if there is no more to say, and if it is asked only after
     /// the breaker has changed several times.
     pub fn explanation(&self) -> Arc<str> {
-        self.sentence.map_or_else(|| "".into(), |number| self.plate.sentence(number))
+        self.plate.sentence(self.reject().sentence)
+    }
+
+    fn no_probe(&self) -> NoProbe {
+        // Only then is it what the tag stands for.
+        if self.reason() == Reason::ProbesTaken {
+            NoProbe::of_code(self.reject().tag)
+        } else {
+            NoProbe::Taken
+        }
+    }
+}
+
+impl fmt::Debug for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rejected")
+            .field("breaker", &self.breaker())
+            .field("reason", &self.reason())
+            .field("retry_after", &self.retry_after())
+            .field("freshness", &self.freshness())
+            .field("explanation", &self.explanation())
+            .finish()
     }
 }
 
 impl PartialEq for Rejected {
     fn eq(&self, other: &Self) -> bool {
-        let rest = |r: &Self| (r.reason, r.freshness, r.retry_after, r.sentence, r.no_probe);
+        let rest = |r: &Self| (Reject { tag: 0, ..r.reject() }, r.no_probe());
         std::ptr::eq(self.plate, other.plate) && rest(self) == rest(other)
     }
 }
@@ -150,7 +198,7 @@ impl Eq for Rejected {}
 impl fmt::Display for Rejected {
     /// `circuit breaker "checkout/shipping-quote" is OPEN (failure rate 62.5 % >= 50 %), retry in 4.2 s [FRESH]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "circuit breaker {:?} is {}", self.breaker(), self.reason.phrase(self.no_probe))?;
+        write!(f, "circuit breaker {:?} is {}", self.breaker(), self.reason().phrase(self.no_probe()))?;
         let explanation = self.explanation();
         if !explanation.is_empty() {
             write!(f, " ({explanation})")?;
@@ -158,7 +206,7 @@ impl fmt::Display for Rejected {
         if let Some(span) = self.retry_after() {
             write!(f, ", retry in {}", Span(span))?;
         }
-        write!(f, " [{}]", self.freshness)
+        write!(f, " [{}]", self.freshness())
     }
 }
 
@@ -168,17 +216,16 @@ impl std::error::Error for Rejected {}
 mod tests {
     use super::*;
 
-    fn rejected(reason: Reason, explanation: &str, retry_after: Option<u32>) -> Rejected {
+    fn rejected(reason: Reason, no_probe: NoProbe, explanation: &str, millis: Option<u64>) -> Rejected {
         let plate = Plate::of("checkout/shipping-quote");
-        let sentence = Some(plate.put(&explanation.into()));
-        let (freshness, no_probe) = (Freshness::Fresh, NoProbe::Taken);
-        Rejected { plate, reason, freshness, retry_after, sentence, no_probe }
+        let sentence = plate.put(&explanation.into());
+        let retry_after = millis.map(Duration::from_millis);
+        Rejected::looked_at(plate, reason, no_probe, Freshness::Fresh, sentence, retry_after)
     }
 
     #[test]
     fn probes_are_called_taken_only_if_they_are() {
-        let said =
-            |no_probe| Rejected { no_probe, ..rejected(Reason::ProbesTaken, "", Some(100)) }.to_string();
+        let said = |no_probe| rejected(Reason::ProbesTaken, no_probe, "", Some(100)).to_string();
         for (no_probe, phrase) in [
             (NoProbe::Taken, "its probes are taken"),
             (NoProbe::AskedFor, "a probe is being asked for"),
@@ -193,7 +240,8 @@ mod tests {
 
     #[test]
     fn a_rejection_says_why_until_when_and_how_it_is_known() {
-        let said = |reason, explanation, millis| rejected(reason, explanation, millis).to_string();
+        let said =
+            |reason, explanation, millis| rejected(reason, NoProbe::Taken, explanation, millis).to_string();
         assert_eq!(
             said(Reason::Open, "failure rate 62.5 % >= 50 %", Some(4_260)),
             "circuit breaker \"checkout/shipping-quote\" is OPEN (failure rate 62.5 % >= 50 %), \

@@ -15,17 +15,18 @@ use std::{
 
 use arc_swap::ArcSwap;
 use panelboard_core::{BreakerName, Outcome, Policy, Timestamp};
-use panelboard_hotpath::{
-    Collector, Gate, Judged, Kind, Lane, Lanes, Look, Pace, Pass, Word, lane_of_this_thread,
-};
+use panelboard_hotpath::{Collector, Gate, Judged, Kind, Lane, Lanes, Pace, Pass, Word};
 use tokio::sync::oneshot;
 
 use crate::{
     cell::{Ask, Cell, Refusal, Step, Ticket},
+    clock::Mark,
     codebook::{Code, CodeBook, NO_CAUSE, is_plain},
     fact::Said,
     gather::Gather,
     limits::{BRISK_FOR, LOOK, LOOK_BRISK, WAITERS_MAX},
+    metrics::BreakerMeter,
+    mode::Mode,
     permit::Permit,
     plate::Plate,
     post::Post,
@@ -39,6 +40,14 @@ use crate::{
 pub(crate) struct Waiter {
     pub(crate) until: Timestamp,
     pub(crate) answer: oneshot::Sender<Result<Permit<'static>, Rejected>>,
+}
+
+/// The answer to a call: it passes by this word, timed from there, or is turned away by it. Two registers, so that the
+/// way of every call does not go through memory.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    word: Word,
+    began: Mark,
 }
 
 /// What a closer look came to for a call that may not be made.
@@ -60,6 +69,7 @@ pub(crate) struct Slot {
     /// A call that took longer was slow, in nanoseconds.
     slower_than: AtomicU64,
     plate: &'static Plate,
+    pub(crate) meter: BreakerMeter,
     pub(crate) name: BreakerName,
     pub(crate) post: Arc<Post>,
     /// A std mutex: it is held for short computations only and never across an await.
@@ -104,13 +114,15 @@ impl Slot {
             booked: None,
             edition: 0,
         };
+        let plate = Plate::of(name.as_str());
         let slot = Arc::new_cyclic(|me| Self {
             gate: Gate::new(),
             lanes: Lanes::new(),
             pace: Pace::new(),
             book: ArcSwap::new(CodeBook::plain()),
             slower_than: AtomicU64::new(u64::MAX),
-            plate: Plate::of(name.as_str()),
+            meter: BreakerMeter::new(plate.name()),
+            plate,
             name,
             post,
             inside: Mutex::new(inside),
@@ -131,23 +143,72 @@ impl Slot {
 
     // What every call does.
 
-    /// Asks for leave to make one call.
+    /// Asks for leave to make one call. In CLOSED and OPEN the word says all, and nothing but this is on a call's way.
     #[inline]
-    pub(crate) fn admit(&self) -> Result<Permit<'_>, No> {
-        let word = self.gate.read();
-        if word.passes() {
-            return Ok(Permit::admitted(self, word));
+    pub(crate) fn ask(&self) -> Result<Permit<'_>, Rejected> {
+        let answer = self.at_the_gate().unwrap_or_else(|| self.answer_closer());
+        if answer.word.passes() {
+            Ok(Permit::new(self, answer.word, answer.began))
+        } else {
+            Err(Rejected::at_the_gate(self.plate, answer.word))
         }
-        self.turn_away(word)
     }
 
     #[inline]
-    fn turn_away(&self, word: Word) -> Result<Permit<'_>, No> {
-        if let Look::Reject(reject) = word.look()
-            && let Some(lane) = self.lane()
-        {
-            lane.rejected(word, || self.gate.read());
-            let rejected = Rejected::at_the_gate(self.plate, reject);
+    fn at_the_gate(&self) -> Option<Answer> {
+        let word = self.gate.read();
+        let answer = Answer { word, began: Mark::UNTIMED };
+        if word.passes_plainly() {
+            return Some(answer);
+        }
+        if !word.rejects() {
+            return None;
+        }
+        self.lane()?.rejected(word, || self.gate.read());
+        Some(answer)
+    }
+
+    #[inline(never)]
+    fn answer_closer(&self) -> Answer {
+        match self.admit() {
+            Ok(permit) => {
+                let (word, began) = permit.into_parts();
+                Answer { word, began }
+            }
+            Err(no) => Answer { word: self.turn_away(&no), began: Mark::UNTIMED },
+        }
+    }
+
+    /// A call is turned away for good. In shadow mode that is only counted, and the call passes.
+    pub(crate) fn turn_away(&self, no: &No) -> Word {
+        if !no.counted {
+            self.with(Cell::rejected);
+            self.meter.turned_away(&no.rejected);
+        }
+        if self.post.mode == Mode::Shadow {
+            let reason = no.rejected.reason();
+            tracing::debug!(breaker = self.name.as_str(), %reason, "would have rejected");
+            let tag = no.rejected.word().tag();
+            return Word::pass(Pass { tag, counted: false, timed: false, settled: false, plain: true });
+        }
+        no.rejected.word()
+    }
+
+    /// The same as [`turn_away`](Self::turn_away), as a call has it.
+    pub(crate) fn turned_away(&self, no: &No) -> Result<Permit<'_>, Rejected> {
+        let word = self.turn_away(no);
+        if word.passes() { Ok(Permit::new(self, word, Mark::UNTIMED)) } else { Err(no.rejected) }
+    }
+
+    /// Asks for leave to make one call, without turning it away yet: it may wait for a probe.
+    pub(crate) fn admit(&self) -> Result<Permit<'_>, No> {
+        let word = self.gate.read();
+        if word.passes() {
+            let began = if word.is_timed() { Mark::now() } else { Mark::UNTIMED };
+            return Ok(Permit::new(self, word, began));
+        }
+        if let Some(Answer { word, .. }) = self.at_the_gate() {
+            let rejected = Rejected::at_the_gate(self.plate, word);
             return Err(No { rejected, asked_at: None, counted: true });
         }
         self.look_closer()
@@ -161,33 +222,24 @@ impl Slot {
         true
     }
 
-    /// What became of a call, in the lane of this thread. False: it has none.
-    #[inline]
-    pub(crate) fn count(
-        &self,
-        word: Word,
-        code: Code,
-        took: Duration,
-        retry_after: Option<Duration>,
-    ) -> bool {
-        let Some(lane) = self.lane() else { return false };
-        let slow = took > Duration::ZERO
-            && u64::try_from(took.as_nanos()).unwrap_or(u64::MAX) > self.slower_than.load(Ordering::Relaxed);
-        let plainly = code.cause == NO_CAUSE && retry_after.is_none() && !slow;
-        match code.outcome {
-            Some(Outcome::Success) if plainly => lane.success(word, || self.gate.read()),
-            None if plainly => lane.abandoned(word, || self.gate.read()),
-            _ => self.count_in_full(lane, word, code, slow, retry_after),
+    /// What became of a call.
+    #[inline(never)]
+    pub(crate) fn end(&self, word: Word, said: Said<'_>, began: Mark) {
+        if !word.is_counted() {
+            return;
         }
-        true
+        let took = if word.is_timed() { began.elapsed() } else { Duration::ZERO };
+        let lane = if word.probe() == 0 { self.lane() } else { None };
+        match lane {
+            Some(lane) => self.count(lane, word, self.code(word, said), took),
+            None => self.record(word, said, took),
+        }
     }
 
-    #[inline(never)]
-    fn count_in_full(&self, lane: &Lane, word: Word, code: Code, slow: bool, retry_after: Option<Duration>) {
+    fn count(&self, lane: &Lane, word: Word, code: Code, took: Duration) {
         let current = || self.gate.read();
-        if let Some(span) = retry_after {
-            lane.retry_after(word, u64::try_from(span.as_millis()).unwrap_or(u64::MAX), current);
-        }
+        let slow = took > Duration::ZERO
+            && u64::try_from(took.as_nanos()).unwrap_or(u64::MAX) > self.slower_than.load(Ordering::Relaxed);
         let Code { outcome, cause } = code;
         let judge = |kind| {
             let book = self.book(word, CodeBook::edition);
@@ -209,9 +261,23 @@ impl Slot {
             Some(Outcome::Ignored) => lane.ignored(word, current),
             None => lane.abandoned(word, current),
         }
-        let may_trip = outcome == Some(Outcome::Failure) || outcome.is_some() && slow;
+        let may_trip = outcome == Some(Outcome::Failure) || outcome == Some(Outcome::Success) && slow;
         if may_trip && (word.is_settled() || !self.pace.is_brisk()) {
             self.with(|_, _| ());
+        }
+    }
+
+    /// The dependency asked to be left alone.
+    pub(crate) fn hint(&self, word: Word, span: Duration) {
+        if !word.is_counted() {
+            return;
+        }
+        match self.lane() {
+            Some(lane) if word.probe() == 0 => {
+                let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+                lane.retry_after(word, millis, || self.gate.read());
+            }
+            _ => self.with(|cell, now| cell.hinted(word.tag(), word.probe(), span, now)),
         }
     }
 
@@ -231,7 +297,7 @@ impl Slot {
 
     #[inline]
     fn lane(&self) -> Option<&Lane> {
-        self.lanes.lane(lane_of_this_thread()?)
+        self.lanes.mine()
     }
 
     // Closer looks: probes, deadlines, threads without a lane.
@@ -245,7 +311,7 @@ impl Slot {
             (decided, word)
         });
         match decided {
-            Ok(ticket) => Ok(Permit::looked_at(self, word, ticket.probe.unwrap_or(0))),
+            Ok(_) => Ok(Permit::new(self, word, Mark::now())),
             Err(refusal) => {
                 let asked_at = refusal.asked_at;
                 Err(No { rejected: self.rejected(refusal), asked_at, counted: false })
@@ -253,28 +319,14 @@ impl Slot {
         }
     }
 
-    /// A call was turned away for good: counted, once.
-    #[inline]
-    pub(crate) fn count_rejected(&self, no: &No) {
-        if !no.counted {
-            self.with(Cell::rejected);
-        }
-    }
-
     /// What became of a call that cannot be counted in a lane.
     #[cold]
     #[inline(never)]
-    pub(crate) fn record(
-        &self,
-        word: Word,
-        probe: u64,
-        said: Said<'_>,
-        took: Duration,
-        retry_after: Option<Duration>,
-    ) {
-        let probe = (probe != 0).then_some(probe);
+    pub(crate) fn record(&self, word: Word, said: Said<'_>, took: Duration) {
+        let probe = (word.probe() != 0).then_some(word.probe());
         let ticket = Ticket { stretch: word.tag(), counted: word.is_counted(), probe };
-        self.with(|cell, now| cell.record(ticket, said, took, retry_after, now));
+        self.with(|cell, now| cell.record(ticket, said, took, None, now));
+        self.meter.admitted();
     }
 
     /// Works on the cell, and lets the agent know if that made something due.
@@ -310,6 +362,7 @@ impl Slot {
         let word = Word::closer(inside.cell.stretch());
         inside.collector.collect(&self.lanes, word, |piece| gather.take(piece));
         let Some(tally) = gather.done() else { return };
+        self.meter.collected(tally.outcomes());
         if tally.has_trouble() {
             inside.brisk_until = now.plus(BRISK_FOR);
             self.pace.quicken();
@@ -320,6 +373,7 @@ impl Slot {
     /// Leaves the gate with what the cell says now.
     fn show(&self, inside: &mut Inside, now: Timestamp) {
         let cell = &inside.cell;
+        self.meter.knows(cell.freshness(), cell.is_unknown(), cell.oldest_probe());
         if self.post.is_closed() {
             // Nobody comes to flip it any more.
             return self.gate.set(Word::closer(cell.stretch()));
@@ -334,7 +388,8 @@ impl Slot {
         }
         let (word, until) = word(cell, self.plate, now);
         (inside.word_until, inside.shut) = (until, word.rejects());
-        let shadowed = word.rejects() && self.post.mode != crate::Mode::Enforce;
+        self.meter.shows(word);
+        let shadowed = word.rejects() && self.post.mode != Mode::Enforce;
         self.gate.set(if shadowed { Word::closer(cell.stretch()) } else { word });
     }
 
@@ -397,18 +452,18 @@ impl Slot {
                 if waits {
                     return None;
                 }
-                Some(decided.map(|ticket| (ticket, word_of(cell, ticket))))
+                Some(decided.map(|ticket| word_of(cell, ticket)))
             });
             let Some(decided) = decided else { return };
             let Some(waiter) = waiters.pop_front() else { return };
             drop(waiters);
             let answer = match decided {
-                Ok((ticket, word)) => {
-                    Ok(Permit::looked_at(self, word, ticket.probe.unwrap_or(0)).into_owned())
-                }
+                Ok(word) => Ok(Permit::new(self, word, Mark::now()).into_owned()),
                 Err(refusal) => {
                     self.with(Cell::rejected);
-                    Err(self.rejected(refusal))
+                    let rejected = self.rejected(refusal);
+                    self.meter.turned_away(&rejected);
+                    Err(rejected)
                 }
             };
             // Nobody there any more: a permit that comes back is abandoned, and with it its probe.
@@ -422,15 +477,9 @@ impl Slot {
     }
 
     fn rejected(&self, refusal: Refusal) -> Rejected {
-        let sentence = (!refusal.explanation.is_empty()).then(|| self.plate.put(&refusal.explanation));
-        Rejected {
-            plate: self.plate,
-            reason: refusal.reason,
-            freshness: refusal.freshness,
-            retry_after: refusal.retry_after.map(|span| u32::try_from(span.as_millis()).unwrap_or(u32::MAX)),
-            sentence,
-            no_probe: refusal.no_probe,
-        }
+        let Refusal { reason, freshness, no_probe, .. } = refusal;
+        let sentence = self.plate.put(&refusal.explanation);
+        Rejected::looked_at(self.plate, reason, no_probe, freshness, sentence, refusal.retry_after)
     }
 }
 
@@ -456,6 +505,7 @@ fn word_of(cell: &Cell, ticket: Ticket) -> Word {
         settled: cell.freshness() != Freshness::Fresh,
         plain: is_plain(&cell.policy().spec().classification),
     })
+    .with_probe(ticket.probe.unwrap_or(0))
 }
 
 /// A panic of another thread under the lock leaves a cell that is still whole: each of its steps is.

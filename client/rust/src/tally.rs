@@ -93,6 +93,11 @@ impl Tally {
         }
     }
 
+    /// What is in it.
+    pub(crate) const fn outcomes(&self) -> Outcomes {
+        self.outcomes
+    }
+
     /// Whether nothing is in it.
     pub(crate) const fn is_empty(&self) -> bool {
         self.dirty_since.is_none()

@@ -37,7 +37,7 @@ pub(crate) fn word(cell: &Cell, plate: &Plate, now: Timestamp) -> (Word, Option<
     (word, until)
 }
 
-const fn code(freshness: Freshness) -> u8 {
+pub(crate) const fn code(freshness: Freshness) -> u8 {
     match freshness {
         Freshness::Fresh => 0,
         Freshness::Stale => 1,
@@ -55,7 +55,7 @@ pub(crate) const fn freshness(code: u8) -> Freshness {
 
 /// The reasons that a word can carry, and the one for a code.
 impl Reason {
-    const fn code(self) -> u8 {
+    pub(crate) const fn code(self) -> u8 {
         match self {
             Self::Open => 0,
             Self::ForcedOpen => 1,

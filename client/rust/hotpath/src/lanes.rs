@@ -4,44 +4,59 @@ use std::sync::OnceLock;
 
 use crate::{
     lane::Lane,
-    thread::{THREADS_MAX, lanes_given},
+    thread::{THREADS_MAX, UNKNOWN, lanes_given, number_of_this_thread, take},
 };
 
-/// Lanes come in groups, the first time that a thread of the group needs one.
+/// Lanes come in groups: the first one with the breaker, the others the first time that one of their threads needs it.
 const GROUP: usize = 8;
 const GROUPS: usize = THREADS_MAX / GROUP;
 
-type Group = OnceLock<Box<[Lane; GROUP]>>;
+type Group = [Lane; GROUP];
 
 /// The lanes of one breaker, one per thread.
 #[derive(Debug)]
 pub struct Lanes {
-    groups: Box<[Group]>,
+    first: Group,
+    others: Box<[OnceLock<Box<Group>>]>,
 }
 
 impl Lanes {
-    /// None is there yet.
+    /// Nothing is counted yet.
     pub fn new() -> Self {
-        Self { groups: (0..GROUPS).map(|_| OnceLock::new()).collect() }
+        Self { first: group(), others: (1..GROUPS).map(|_| OnceLock::new()).collect() }
     }
 
-    /// The lane of a thread's number, below [`THREADS_MAX`]. Allocates if its group is not there yet.
+    /// The lane of this thread; none if too many threads have one, or if this one is at its end.
     #[inline]
-    pub fn lane(&self, number: usize) -> Option<&Lane> {
-        let group = self.groups.get(number / GROUP)?;
-        let lanes = match group.get() {
-            Some(lanes) => lanes.as_ref(),
-            None => make(group),
-        };
-        Some(&lanes[number % GROUP])
+    pub fn mine(&self) -> Option<&Lane> {
+        let number = number_of_this_thread();
+        match self.first.get(number) {
+            Some(lane) => Some(lane),
+            None => self.of_another_group(number),
+        }
+    }
+
+    #[inline(never)]
+    fn of_another_group(&self, number: usize) -> Option<&Lane> {
+        let number = if number == UNKNOWN { take()? } else { number };
+        if let Some(lane) = self.first.get(number) {
+            return Some(lane);
+        }
+        let others = self.others.get(number / GROUP - 1)?;
+        Some(&others.get_or_init(|| Box::new(group()))[number % GROUP])
     }
 
     /// Those that are there, by number.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &Lane)> {
-        let groups = lanes_given().div_ceil(GROUP);
-        self.groups.iter().take(groups).enumerate().filter_map(|(n, group)| Some((n, group.get()?))).flat_map(
-            |(n, lanes)| lanes.iter().enumerate().map(move |(place, lane)| (n * GROUP + place, lane)),
-        )
+        let given = lanes_given();
+        let others = self.others.iter().take(given.div_ceil(GROUP).saturating_sub(1));
+        let others = others.enumerate().filter_map(|(n, group)| Some((n + 1, &**group.get()?)));
+        std::iter::once((0, &self.first))
+            .chain(others)
+            .flat_map(|(n, lanes)| {
+                lanes.iter().enumerate().map(move |(place, lane)| (n * GROUP + place, lane))
+            })
+            .take_while(move |(number, _)| *number < given)
     }
 
     /// Changes with everything that is counted in any of them.
@@ -56,8 +71,6 @@ impl Default for Lanes {
     }
 }
 
-#[cold]
-#[inline(never)]
-fn make(group: &Group) -> &[Lane; GROUP] {
-    group.get_or_init(|| Box::new(std::array::from_fn(|_| Lane::new())))
+fn group() -> Group {
+    std::array::from_fn(|_| Lane::new())
 }

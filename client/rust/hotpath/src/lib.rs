@@ -32,5 +32,5 @@ pub use lane::Lane;
 pub use lanes::Lanes;
 pub use pace::Pace;
 pub use runs::{BOOKS, CAUSES_MAX, Judged, Kind};
-pub use thread::{THREADS_MAX, lane_of_this_thread};
+pub use thread::THREADS_MAX;
 pub use word::{Gate, Look, Pass, Reject, TAGS, Word};

@@ -4,7 +4,8 @@
 //! |---|---|---|
 //! | 0–1 | kind: 0 look closer, 1 pass, 2 reject | |
 //! | 2–23 | tag of the stretch | tag |
-//! | 24– | counted, timed, settled, plain | reason 3, freshness 2, sentence 8, retry-after 27 (ms; all ones: none) |
+//! | 24–27 | counted, timed, settled, plain | from here on: |
+//! | 28– | number of the permit's probe, 0: none | reason 3, freshness 2, sentence 8, retry-after 27 (ms; all ones: none) |
 //!
 //! There is no time in it: the client's thread flips it when a time is over.
 
@@ -27,6 +28,7 @@ const COUNTED: u64 = 1 << ABOVE_TAG;
 const TIMED: u64 = 1 << (ABOVE_TAG + 1);
 const SETTLED: u64 = 1 << (ABOVE_TAG + 2);
 const PLAIN: u64 = 1 << (ABOVE_TAG + 3);
+const PROBE_SHIFT: u32 = ABOVE_TAG + 4;
 
 const REASON_SHIFT: u32 = ABOVE_TAG;
 const FRESHNESS_SHIFT: u32 = REASON_SHIFT + 3;
@@ -127,6 +129,24 @@ impl Word {
         self.0 & KIND_MASK == PASS
     }
 
+    /// Whether calls pass, are counted and are not timed: nothing else is to be thought of.
+    #[inline]
+    pub const fn passes_plainly(self) -> bool {
+        self.0 & (KIND_MASK | COUNTED | TIMED) == PASS | COUNTED
+    }
+
+    /// The word that the permit of a probe keeps. `number` is cut to 36 bits.
+    #[must_use]
+    pub const fn with_probe(self, number: u64) -> Self {
+        Self(self.0 & !(u64::MAX << PROBE_SHIFT) | number << PROBE_SHIFT)
+    }
+
+    /// The number of the permit's probe; 0: it is none. Only for a word that passes.
+    #[inline]
+    pub const fn probe(self) -> u64 {
+        self.0 >> PROBE_SHIFT
+    }
+
     /// Whether calls are turned away without a closer look.
     #[inline]
     pub const fn rejects(self) -> bool {
@@ -163,6 +183,21 @@ impl Word {
         ((self.0 & TAG_MASK) >> TAG_SHIFT) as u32
     }
 
+    /// Takes a word that rejects apart. Of another word it says nothing of use.
+    #[inline]
+    pub const fn as_reject(self) -> Reject {
+        Reject {
+            tag: self.tag(),
+            reason: (self.0 >> REASON_SHIFT & 7) as u8,
+            freshness: (self.0 >> FRESHNESS_SHIFT & 3) as u8,
+            sentence: (self.0 >> SENTENCE_SHIFT) as u8,
+            retry_after: match self.0 >> RETRY_SHIFT {
+                RETRY_NONE => None,
+                millis => Some(millis as u32),
+            },
+        }
+    }
+
     /// Takes it apart.
     #[inline]
     pub const fn look(self) -> Look {
@@ -174,16 +209,7 @@ impl Word {
                 settled: self.is_settled(),
                 plain: self.is_plain(),
             }),
-            REJECT => Look::Reject(Reject {
-                tag: self.tag(),
-                reason: (self.0 >> REASON_SHIFT & 7) as u8,
-                freshness: (self.0 >> FRESHNESS_SHIFT & 3) as u8,
-                sentence: (self.0 >> SENTENCE_SHIFT) as u8,
-                retry_after: match self.0 >> RETRY_SHIFT {
-                    RETRY_NONE => None,
-                    millis => Some(millis as u32),
-                },
-            }),
+            REJECT => Look::Reject(self.as_reject()),
             _ => Look::Closer,
         }
     }
@@ -247,6 +273,9 @@ mod tests {
             let word = Word::pass(pass);
             assert_eq!(word.look(), Look::Pass(pass));
             assert!(word.passes() && !word.rejects());
+            assert_eq!(word.passes_plainly(), pass.counted && !pass.timed);
+            assert_eq!((word.probe(), word.with_probe(77).probe()), (0, 77));
+            assert_eq!(word.with_probe(77).look(), Look::Pass(pass));
             assert_eq!((word.tag(), word.is_counted()), (tag, pass.counted));
         }
         for retry_after in [None, Some(0), Some(4_260), Some(RETRY_NONE as u32 - 1)] {

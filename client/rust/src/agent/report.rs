@@ -10,6 +10,7 @@ use super::{Agent, events::Event, probe::is_passing};
 use crate::{
     cell::{Cell, Source},
     limits::{ENTRIES_PER_REPORT_MAX, RECONNECT_MAX, REPORT_TIMEOUT, REPORTS_IN_FLIGHT_MAX},
+    metrics::Flush,
     slot::Slot,
     wire,
 };
@@ -85,6 +86,7 @@ impl Agent {
         match result {
             Ok(answer) => {
                 self.reports.failures = 0;
+                self.meter.flushed(Flush::Ok);
                 let mut results = answer.results.into_iter();
                 for (slot, sequence) in sent {
                     slot.with(|cell, now| cell.ticked(answer.tick, now));
@@ -99,6 +101,7 @@ impl Agent {
         // Before the status is applied: what the status ends must not be sent again.
         slot.with(|cell, now| answered(cell, sequence, result.as_ref(), now));
         let Some(result) = result else { return self.touched.push(Arc::clone(slot)) };
+        slot.meter.answered();
         if let Some(error) = &result.error {
             if error.code == Code::NotFound as i32 {
                 self.not_found(slot, "");
@@ -117,8 +120,10 @@ impl Agent {
         let code = status.code();
         self.reports.failures = self.reports.failures.saturating_add(1);
         let again = if is_passing(code) {
+            self.meter.flushed(Flush::Failed);
             super::backoff(&mut self.dice, self.reports.failures)
         } else {
+            self.meter.flushed(Flush::Refused);
             self.log.complain("outcomes", status);
             RECONNECT_MAX
         };

@@ -151,6 +151,7 @@ impl Agent {
     }
 
     fn open(&mut self, mut stream: Stream, now: Timestamp) {
+        self.meter.opens(stream.attempts);
         // A new connection, unless another stream shows that the one there is works: what made a stream end may
         // be the connection, and the server may have moved.
         let works = stream.replaces.is_empty() && self.streams.all.iter().any(Stream::is_complete);

@@ -46,7 +46,7 @@ impl Cell {
     pub(super) fn admit_probe(&mut self, now: Timestamp) -> Result<Ticket, Refusal> {
         if let Some(held) = self.probes.take_held() {
             let lessor = Lessor::Server { generation: held.generation };
-            if let Some(serial) = self.probes.give(held.id, lessor, held.deadline) {
+            if let Some(serial) = self.probes.give(held.id, lessor, held.deadline, now) {
                 return Ok(Ticket { stretch: self.stretch, counted: true, probe: Some(serial) });
             }
             self.return_probe(held.id, held.generation);
@@ -95,7 +95,7 @@ impl Cell {
         match decision {
             Ok(grant) => match grant.probe {
                 Some(id) => {
-                    let serial = self.probes.give(id, Lessor::Local, now.plus(grant.ttl));
+                    let serial = self.probes.give(id, Lessor::Local, now.plus(grant.ttl), now);
                     let ticket =
                         serial.map(|n| Ticket { stretch: self.stretch, counted: true, probe: Some(n) });
                     ticket.ok_or_else(|| self.refusal(Reason::ProbesTaken, None, "".into(), now))

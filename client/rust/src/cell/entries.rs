@@ -18,6 +18,8 @@ impl Cell {
     }
 
     pub(super) fn end_probe(&mut self, out: Out, ended: Ended, now: Timestamp) {
+        let retry_after = ended.retry_after.max(out.retry_after);
+        let ended = Ended { retry_after, ..ended };
         match out.lessor {
             Lessor::Local => {
                 if self.local.report_probe(out.id, entry_of(ended, now), now) {

@@ -36,8 +36,11 @@ pub(crate) struct Out {
     pub(crate) serial: u64,
     pub(crate) id: ProbeId,
     pub(crate) lessor: Lessor,
+    began: Timestamp,
     /// A call that still runs then has failed.
     pub(crate) deadline: Timestamp,
+    /// What the dependency asked for meanwhile.
+    pub(crate) retry_after: Option<Duration>,
 }
 
 /// A probe that nobody has used yet.
@@ -111,6 +114,13 @@ impl Probes {
         self.not_before = self.not_before.min(now.plus(ASK_AGAIN_MIN));
     }
 
+    /// The server said that none is there: an ask that is not on its way yet would be in vain.
+    pub(crate) fn gone(&mut self) {
+        if let Ask::At(_) = self.ask {
+            self.ask = Ask::Idle;
+        }
+    }
+
     /// Whether asking now is what the server asked not to do.
     pub(crate) fn held_back_until(&self, now: Timestamp) -> Option<Timestamp> {
         (self.ask == Ask::Idle && now < self.not_before).then_some(self.not_before)
@@ -138,13 +148,26 @@ impl Probes {
     }
 
     /// Gives a probe to a caller. None: too many are out.
-    pub(crate) fn give(&mut self, id: ProbeId, lessor: Lessor, deadline: Timestamp) -> Option<u64> {
+    pub(crate) fn give(
+        &mut self,
+        id: ProbeId,
+        lessor: Lessor,
+        deadline: Timestamp,
+        now: Timestamp,
+    ) -> Option<u64> {
         if self.out.len() >= PROBES_OUT_MAX {
             return None;
         }
         self.last_serial += 1;
-        self.out.push(Out { serial: self.last_serial, id, lessor, deadline });
+        self.out.push(Out { serial: self.last_serial, id, lessor, began: now, deadline, retry_after: None });
         Some(self.last_serial)
+    }
+
+    /// The dependency asked a caller with a probe to leave it alone.
+    pub(crate) fn hinted(&mut self, serial: u64, span: Duration) {
+        if let Some(out) = self.out.iter_mut().find(|out| out.serial == serial) {
+            out.retry_after = out.retry_after.max(Some(span));
+        }
     }
 
     /// A caller is done with its probe. None: its deadline has ended it before.
@@ -157,6 +180,11 @@ impl Probes {
     pub(crate) fn take_overrun(&mut self, now: Timestamp) -> Option<Out> {
         let place = self.out.iter().position(|out| now >= out.deadline)?;
         Some(self.out.swap_remove(place))
+    }
+
+    /// When the oldest of those that are out was given.
+    pub(crate) fn oldest(&self) -> Option<Timestamp> {
+        self.out.iter().map(|out| out.began).min()
     }
 
     /// All that are out, when the client ends.
@@ -223,9 +251,20 @@ mod tests {
     #[test]
     fn a_probe_ends_once() {
         let mut probes = Probes::default();
-        let serial = probes.give(ProbeId(1), Lessor::Local, at(100)).unwrap();
+        let serial = probes.give(ProbeId(1), Lessor::Local, at(100), at(0)).unwrap();
         assert!(probes.take_overrun(at(99)).is_none());
         assert_eq!(probes.take_overrun(at(100)).unwrap().serial, serial);
         assert!(probes.take_back(serial).is_none());
+    }
+
+    #[test]
+    fn the_oldest_is_the_one_that_was_given_first_of_those_that_are_still_out() {
+        let mut probes = Probes::default();
+        assert_eq!(probes.oldest(), None);
+        let first = probes.give(ProbeId(1), Lessor::Local, at(100), at(5)).unwrap();
+        probes.give(ProbeId(2), Lessor::Local, at(90), at(8)).unwrap();
+        assert_eq!(probes.oldest(), Some(at(5)));
+        probes.take_back(first).unwrap();
+        assert_eq!(probes.oldest(), Some(at(8)));
     }
 }
