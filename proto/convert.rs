@@ -1,8 +1,10 @@
 //! Every conversion between messages and core types. Total in the direction of the wire; in the other direction a
 //! message that does not fit says what is wrong with it.
 
+mod crossing;
 mod entry;
 mod policy;
+mod quarantine;
 mod status;
 mod transition;
 
@@ -12,8 +14,10 @@ use panelboard_core::{Generation, Timestamp, Version};
 
 use crate::v1;
 
+pub use crossing::would_open_to_wire;
 pub use entry::{entry_from_wire, outcomes_to_wire};
 pub use policy::{policy_from_wire, policy_to_wire};
+pub use quarantine::quarantine_to_wire;
 pub use status::{Times, admission_from_wire, decision_to_wire, reading_to_wire, status_to_wire};
 pub use transition::{override_kind_from_wire, override_kind_to_wire, state_to_wire, transition_to_wire};
 

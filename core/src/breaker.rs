@@ -1,6 +1,7 @@
 //! One breaker: the state machine that every other file of this crate serves.
 
 mod operator;
+mod quarantine;
 mod restore;
 mod status;
 
@@ -12,12 +13,12 @@ use crate::{
     ids::{Caller, Generation, Moment, Version},
     members::{Members, Slot},
     outcome::{Entry, Reported},
-    policy::Policy,
+    policy::{Policy, RetryAfterScope},
     seed,
     state::{Closed, MetricsOnly, Open, State},
-    tally::{FORGET_AFTER, Reading, Tallies},
+    tally::{FORGET_AFTER, Quorum, Reached, Reading, Tallies, Trip},
     time::Timestamp,
-    transition::{Change, Crossing, OpenWait, Reason, Transition},
+    transition::{Change, Crossing, OpenWait, Reason, Transition, WouldOpen},
 };
 
 pub use operator::{OverrideEnd, Refusal, Target};
@@ -34,6 +35,8 @@ pub const AVAILABILITY_INTERVAL: Duration = Duration::from_millis(100);
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// Causes that a transition names.
 const TOP_CAUSES: usize = 5;
+/// Instances that a transition names.
+const WORST_INSTANCES: usize = 5;
 
 /// What a breaker is made with besides its policy.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +74,7 @@ pub struct Breaker {
 impl Breaker {
     /// A new breaker, CLOSED. Its first generation is `at.next`.
     pub fn new(policy: Arc<Policy>, settings: Settings, at: Moment) -> Self {
-        let tallies = Tallies::new(&policy, at.now);
+        let tallies = Tallies::new(&policy, true, at.now);
         let closed = Closed { tallies, recovering: false, unjudged: None, retry_at: None };
         Self {
             members: Members::new(settings.instances_max, at.now),
@@ -109,16 +112,23 @@ impl Breaker {
     /// Does what time has made due. Idempotent; may be called at any time.
     pub fn tick(&mut self, at: Moment) -> Option<Change> {
         let at = self.arrive(at);
-        let change = self.settle(at);
+        let change = self.settle(None, at);
         self.finish(change, at)
     }
 
     /// When [`tick`](Self::tick) is due at the latest; none: only calls change this breaker.
     pub fn deadline(&self) -> Option<Timestamp> {
         let own = match &self.state {
-            State::Closed(closed) => closed.unjudged.map(|_| self.seen),
+            State::Closed(closed) => {
+                let unjudged = closed.unjudged.map(|_| self.seen);
+                let due = [unjudged, closed.tallies.judge_at(), closed.tallies.next_look()];
+                due.into_iter().flatten().min()
+            }
             State::MetricsOnly(MetricsOnly { unjudged: Some(_), .. }) => Some(self.seen),
-            State::MetricsOnly(only) => only.would_open.map(|_| self.sweep_at),
+            State::MetricsOnly(only) => {
+                let review = only.would_open.as_ref().map(|_| self.sweep_at);
+                [review, only.tallies.judge_at()].into_iter().flatten().min()
+            }
             State::HalfOpen(half_open) => {
                 let (members, known) = (&self.members, self.members.known());
                 let verdict = half_open.verdict(known).map(|_| self.seen);
@@ -178,19 +188,19 @@ impl Breaker {
     fn hear(&mut self, caller: Caller<'_>, at: Moment) -> (Slot, Moment, Option<Change>) {
         let at = self.arrive(at);
         let slot = self.members.touch(caller, at.now);
-        let change = self.settle(at);
+        let change = self.settle(Some(slot), at);
         (slot, at, change)
     }
 
-    fn settle(&mut self, at: Moment) -> Option<Change> {
-        let change = self.due(at);
+    fn settle(&mut self, caller: Option<Slot>, at: Moment) -> Option<Change> {
+        let change = self.due(caller, at);
         if at.now >= self.sweep_at {
             self.sweep(at.now);
         }
         change
     }
 
-    fn due(&mut self, at: Moment) -> Option<Change> {
+    fn due(&mut self, caller: Option<Slot>, at: Moment) -> Option<Change> {
         let ended = self.state.ends_at().is_some_and(|end| at.now >= end);
         match &mut self.state {
             State::Open(open) if ended => {
@@ -214,13 +224,26 @@ impl Breaker {
                 self.pass_verdict(at)
             }
             State::Closed(closed) => {
-                let reached = closed.unjudged.take()?;
-                self.judge(reached, at)
+                let reached = closed.unjudged.take();
+                let is_due = closed.tallies.judge_at().is_some_and(|due| at.now >= due);
+                let judged = reached.is_some() || is_due;
+                if judged {
+                    closed.tallies.count_active(&self.policy, at.now);
+                }
+                // Who calls is looked at before all others, so that what it is told is true.
+                judged
+                    .then(|| self.judge(reached, at))
+                    .flatten()
+                    .or_else(|| self.look_at_instances(caller, at))
             }
             State::MetricsOnly(only) => {
-                let is_due = only.would_open.is_some() && at.now >= self.sweep_at;
-                let reached = only.unjudged.take().or_else(|| is_due.then_some(0))?;
-                self.review(reached, at)
+                let is_due = only.would_open.is_some() && at.now >= self.sweep_at
+                    || only.tallies.judge_at().is_some_and(|due| at.now >= due);
+                let reached = only.unjudged.take();
+                if reached.is_some() || is_due {
+                    only.tallies.count_active(&self.policy, at.now);
+                }
+                (reached.is_some() || is_due).then(|| self.review(reached, at)).flatten()
             }
             State::Open(_) | State::ForcedOpen(_) | State::Disabled(_) => None,
         }
@@ -241,7 +264,8 @@ impl Breaker {
     fn sweep(&mut self, now: Timestamp) {
         self.sweep_at = now.plus(SWEEP_INTERVAL);
         if let Some(tallies) = self.state.tallies_mut() {
-            tallies.sweep(&self.policy, now);
+            let members = &self.members;
+            tallies.sweep(&self.policy, now, |slot| members.is_gone(slot, now));
         }
         let state = &self.state;
         let is_used = |slot| match state {
@@ -278,6 +302,9 @@ impl Breaker {
         let rejected = |reason, retry_after| Decision::Rejected(Rejection { reason, retry_after });
         match &mut self.state {
             State::Closed(closed) => {
+                if let Some(hold) = closed.tallies.kept_out(slot, now) {
+                    return rejected(RejectionReason::Quarantined, Some(hold.until.since(now)));
+                }
                 let turn = if closed.recovering {
                     self.entered.plus(seed::admitted_after(
                         caller.instance,
@@ -296,6 +323,9 @@ impl Breaker {
             State::Open(open) => rejected(RejectionReason::Open, until(Some(open.until))),
             State::ForcedOpen(forced) => rejected(RejectionReason::ForcedOpen, until(forced.until)),
             State::HalfOpen(half_open) => {
+                if let Some(until) = half_open.asked_until(slot, now) {
+                    return rejected(RejectionReason::Quarantined, Some(until.since(now)));
+                }
                 let known = self.members.known();
                 if half_open.places() == 0 || !half_open.may_probe(slot, known) {
                     let next = half_open.first_lease_end().or(half_open.limit_at());
@@ -350,22 +380,28 @@ impl Breaker {
         at: Moment,
     ) -> (Reported, Option<Change>) {
         let sealed = entry.at.map_or(at.now, |sealed| sealed.min(at.now));
-        let retry_max = self.policy.spec().retry_after_max;
-        let retry_at = entry.retry_after.map(|span| sealed.plus(span.min(retry_max)));
+        let retry_at = self.policy.heeded(entry.retry_after).map(|span| sealed.plus(span));
         let may_trip = entry.outcomes.counted() > 0;
         match &mut self.state {
             State::Closed(closed) => {
                 closed.retry_at = closed.retry_at.max(retry_at);
-                let streak = closed.tallies.add(&self.policy, slot, entry, sealed, at.now);
+                let reached = closed.tallies.add(&self.policy, slot, entry, sealed, at.now);
+                if let Some(until) = retry_at {
+                    closed.tallies.ask(slot, until, at.now);
+                    closed.tallies.count_active(&self.policy, at.now);
+                }
                 // One change per call: a call that made one already leaves the judging to the next.
-                closed.unjudged = (may_trip && change.is_some()).then_some(streak);
-                let change = change.or_else(|| may_trip.then(|| self.judge(streak, at)).flatten());
+                closed.unjudged = (may_trip && change.is_some()).then_some(reached);
+                let change = change
+                    .or_else(|| may_trip.then(|| self.judge(Some(reached), at)).flatten())
+                    .or_else(|| retry_at.and_then(|_| self.heed(at)))
+                    .or_else(|| self.look_at_instances(Some(slot), at));
                 (Reported::Counted, change)
             }
             State::MetricsOnly(only) => {
-                let streak = only.tallies.add(&self.policy, slot, entry, sealed, at.now);
-                only.unjudged = (may_trip && change.is_some()).then_some(streak);
-                let change = change.or_else(|| may_trip.then(|| self.review(streak, at)).flatten());
+                let reached = only.tallies.add(&self.policy, slot, entry, sealed, at.now);
+                only.unjudged = (may_trip && change.is_some()).then_some(reached);
+                let change = change.or_else(|| may_trip.then(|| self.review(Some(reached), at)).flatten());
                 (Reported::Counted, change)
             }
             State::HalfOpen(half_open) => {
@@ -374,11 +410,14 @@ impl Breaker {
                         if entry.outcomes.counted() > 0 { Reported::UnknownProbe } else { Reported::Counted };
                     return (known, change);
                 };
-                if !half_open.take_back(id, slot, entry.outcomes, self.members.known()) {
+                if !half_open.take_back(id, slot, entry.outcomes, self.members.known(), at.now) {
                     return (Reported::UnknownProbe, change);
                 }
                 half_open.note_causes(&entry.causes);
                 half_open.retry_at = half_open.retry_at.max(retry_at);
+                if let Some(until) = retry_at {
+                    half_open.ask(slot, until);
+                }
                 let change = change.or_else(|| self.pass_verdict(at));
                 (Reported::Counted, change)
             }
@@ -386,29 +425,66 @@ impl Breaker {
         }
     }
 
-    /// CLOSED: trips if a rule is crossed.
-    fn judge(&mut self, reached: u64, at: Moment) -> Option<Change> {
-        let State::Closed(closed) = &self.state else { return None };
-        let reading = closed.tallies.crossed(&self.policy, reached, at.now)?;
+    /// CLOSED: trips if a rule is crossed by a quorum.
+    fn judge(&mut self, reached: Option<Reached>, at: Moment) -> Option<Change> {
+        let quorum = self.quorum(at.now);
+        let State::Closed(closed) = &mut self.state else { return None };
+        let trip = closed.tallies.judge(&self.policy, quorum, reached, at.now)?;
         let (retry_at, readings) = (closed.retry_at, closed.tallies.readings(&self.policy, at.now));
-        let affected = closed.tallies.affected(reading.rule, at.now);
-        let reason = Reason::RuleCrossed { crossing: Crossing { reading, affected } };
-        Some(self.open(0, retry_at, readings, reason, at))
+        let crossing = crossing(&closed.tallies, &self.members, trip, quorum, at.now);
+        Some(self.open(0, retry_at, readings, Reason::RuleCrossed { crossing }, at))
+    }
+
+    /// CLOSED: trips if as many instances are asked to wait as a trip needs.
+    fn heed(&mut self, at: Moment) -> Option<Change> {
+        if self.policy.spec().retry_after_scope != RetryAfterScope::Fleet {
+            return None;
+        }
+        let Quorum { required, .. } = self.quorum(at.now);
+        let State::Closed(closed) = &mut self.state else { return None };
+        let asked = closed.tallies.asked(at.now);
+        if asked < required {
+            return None;
+        }
+        let (retry_at, readings) = (closed.retry_at, closed.tallies.readings(&self.policy, at.now));
+        let longest = retry_at.map(|until| until.since(at.now)).unwrap_or_default();
+        Some(self.open(0, retry_at, readings, Reason::RetryAfter { asked, required, longest }, at))
     }
 
     /// METRICS_ONLY: records when a rule begins to be crossed, and when it ceases to be.
-    fn review(&mut self, reached: u64, at: Moment) -> Option<Change> {
+    fn review(&mut self, reached: Option<Reached>, at: Moment) -> Option<Change> {
+        let quorum = self.quorum(at.now);
         let State::MetricsOnly(only) = &mut self.state else { return None };
-        let crossing = only
-            .tallies
-            .crossed(&self.policy, reached, at.now)
-            .map(|reading| Crossing { reading, affected: only.tallies.affected(reading.rule, at.now) });
-        if crossing.is_some() == only.would_open.is_some() {
+        let lasts = only.would_open.is_some();
+        // How long it lasts for many instances is looked at once a second.
+        if lasts && only.tallies.are_many() && at.now < self.sweep_at {
             return None;
         }
-        only.would_open = crossing;
+        let trip = only.tallies.judge(&self.policy, quorum, reached, at.now);
+        let is_put_off = trip.is_none() && only.tallies.judge_at().is_some();
+        if trip.is_some() == lasts || is_put_off {
+            return None;
+        }
+        let would = trip.map(|trip| {
+            Arc::new(WouldOpen {
+                at: at.now,
+                crossing: crossing(&only.tallies, &self.members, trip, quorum, at.now),
+                top_causes: only.tallies.top_causes(&self.policy, TOP_CAUSES, at.now),
+                active_instances: quorum.active,
+                wait: self.policy.open_wait(0),
+                policy_name: self.policy.name().into(),
+                policy_revision: self.policy.revision(),
+            })
+        });
+        only.would_open.clone_from(&would);
         self.version = at.next;
-        Some(Change::WouldOpen { crossing })
+        Some(Change::WouldOpen { would })
+    }
+
+    /// How many instances a trip needs now.
+    fn quorum(&self, now: Timestamp) -> Quorum {
+        let (active, known) = (self.active_instances(now), self.members.known());
+        Quorum { active, required: self.policy.spec().guard.required(active, known) }
     }
 
     /// HALF_OPEN: ends the period if it is certain how.
@@ -459,6 +535,10 @@ impl Breaker {
     }
 
     fn half_open(&mut self, reopenings: u32, reason: Reason, at: Moment) -> Change {
+        // While nobody was admitted nobody had a reason to speak: those that were there then still are.
+        if matches!(self.state, State::Open(_) | State::ForcedOpen(_)) {
+            self.members.presume_since(self.entered, at.now);
+        }
         let half_open = HalfOpen::new(&self.policy, reopenings, at.now);
         self.enter(State::HalfOpen(half_open), reason, at)
     }
@@ -466,7 +546,7 @@ impl Breaker {
     fn close(&mut self, reason: Reason, at: Moment) -> Change {
         let came_back = matches!(self.state, State::Open(_) | State::HalfOpen(_) | State::ForcedOpen(_));
         let recovering = came_back && self.members.known() > 1 && !self.policy.spec().spread.is_zero();
-        let tallies = Tallies::new(&self.policy, at.now);
+        let tallies = Tallies::new(&self.policy, true, at.now);
         let closed = Closed { tallies, recovering, unjudged: None, retry_at: None };
         self.enter(State::Closed(closed), reason, at)
     }
@@ -507,6 +587,14 @@ impl Breaker {
             state => state.tallies().map_or_else(Vec::new, |t| t.top_causes(&self.policy, TOP_CAUSES, now)),
         }
     }
+}
+
+fn crossing(tallies: &Tallies, members: &Members, trip: Trip, quorum: Quorum, now: Timestamp) -> Crossing {
+    let Trip { reading, by } = trip;
+    let (affected, worst) = tallies.affected(reading.rule, WORST_INSTANCES, now);
+    let name = |(slot, n)| Some((members.instance(slot)?.clone(), n));
+    let worst = worst.into_iter().filter_map(name).collect();
+    Crossing { reading, affected, required: quorum.required, by, worst }
 }
 
 /// When a lease is given up before its end: its session is gone and another one of its instance has taken over.

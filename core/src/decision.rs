@@ -42,6 +42,8 @@ pub enum RejectionReason {
     ProbesTaken,
     /// FORCED_OPEN.
     ForcedOpen,
+    /// This instance alone is kept out.
+    Quarantined,
     /// It has just closed, and this instance's turn comes a little later.
     Recovering,
 }
@@ -53,6 +55,7 @@ impl RejectionReason {
             Self::Open => "OPEN",
             Self::ProbesTaken => "PROBES_TAKEN",
             Self::ForcedOpen => "FORCED_OPEN",
+            Self::Quarantined => "QUARANTINED",
             Self::Recovering => "RECOVERING",
         }
     }

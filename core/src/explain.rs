@@ -7,7 +7,7 @@ use crate::{
     policy::Rule,
     rate::{Hundredths, hundredths_of},
     tally::Reading,
-    transition::{Crossing, Reason, Transition},
+    transition::{Crossing, OpenWait, Reason, Transition, TripBy, WouldOpen},
 };
 
 /// A duration for people: `300 ms`, `4.2 s`, `3m20s`, `3h12m`, `2d3h`. Cut off, never rounded up.
@@ -48,12 +48,7 @@ impl fmt::Display for Explanation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", Why(self.0))?;
         if let Some(wait) = &self.0.wait {
-            write!(f, "; retry in {}", Span(wait.total))?;
-            match (wait.reopenings, wait.retry_after) {
-                (_, Some(_)) => f.write_str(" (asked for by the dependency)")?,
-                (0, None) => {}
-                (n, None) => write!(f, " (reopening {n})")?,
-            }
+            write!(f, "; {wait}")?;
         }
         Ok(())
     }
@@ -66,29 +61,33 @@ impl fmt::Display for Why<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let transition = self.0;
         match &transition.reason {
-            Reason::RuleCrossed { crossing } => {
-                write!(f, "{crossing}, {} of {} instances", crossing.affected, transition.active_instances)?;
-            }
+            Reason::RuleCrossed { crossing } => write_crossed(f, crossing, transition.active_instances)?,
+            Reason::RetryAfter { asked, required, longest } => write!(
+                f,
+                "the dependency asked {asked} of {} instances to wait, {required} needed, up to {}",
+                transition.active_instances,
+                Span(*longest)
+            )?,
             Reason::WaitOver { waited } => write!(f, "the wait of {} is over, probing", Span(*waited))?,
             Reason::ProbesFailed { probes, needed } => {
-                write!(
-                    f,
-                    "{} of {} probes failed, {needed} needed to reopen",
-                    probes.failed, probes.permitted
-                )?;
+                let ProbeTally { failed, overdue, .. } = *probes;
+                let permitted = probes.all();
+                match overdue {
+                    0 => write!(f, "{failed} of {permitted} probes failed")?,
+                    n if n == failed => write!(f, "{n} of {permitted} probes ran past their deadline")?,
+                    n => write!(f, "{failed} of {permitted} probes failed, {n} of them past their deadline")?,
+                }
+                write!(f, ", {needed} needed to reopen")?;
             }
             Reason::ProbesSlow { probes, needed } => {
-                write!(
-                    f,
-                    "{} of {} probes were slow, {needed} needed to reopen",
-                    probes.slow, probes.permitted
-                )?;
+                write!(f, "{} of {} probes were slow, {needed} needed to reopen", probes.slow, probes.all())?;
             }
             Reason::ProbesSucceeded { probes, needed } => {
                 write!(
                     f,
                     "{} of {} probes succeeded, {needed} needed to close",
-                    probes.succeeded, probes.permitted
+                    probes.succeeded,
+                    probes.all()
                 )?;
             }
             Reason::HalfOpenLimit { probes, limit } => {
@@ -106,16 +105,78 @@ impl fmt::Display for Why<'_> {
                 f.write_str("half-open when the server stopped, so its probes are unknown")?
             }
         }
-        if let Some((cause, n)) = transition.top_causes.first() {
-            write!(f, ", top cause {cause} {n}")?;
-        }
-        Ok(())
+        write_top_cause(f, &transition.top_causes)
     }
+}
+
+impl fmt::Display for OpenWait {
+    /// `retry in 22 s (reopening 2)`, `retry in 60 s (asked for by the dependency)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "retry in {}", Span(self.total))?;
+        match (self.reopenings, self.retry_after) {
+            (_, Some(_)) => f.write_str(" (asked for by the dependency)"),
+            (0, None) => Ok(()),
+            (n, None) => write!(f, " (reopening {n})"),
+        }
+    }
+}
+
+impl fmt::Display for WouldOpen {
+    /// `would be OPEN: failure rate 62.5 % >= 50 % (25 of 40 in 10 s), 9 of 12 instances, ...; policy x rev 7`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("would be OPEN: ")?;
+        write_crossed(f, &self.crossing, self.active_instances)?;
+        write_top_cause(f, &self.top_causes)?;
+        write!(f, "; for {}", Span(self.wait))?;
+        write!(f, "; policy {} rev {}", self.policy_name, self.policy_revision)
+    }
+}
+
+/// What was crossed and by how many of the instances.
+fn write_crossed(f: &mut fmt::Formatter<'_>, crossing: &Crossing, active: u32) -> fmt::Result {
+    let affected = crossing.affected;
+    match crossing.by {
+        // That a streak is one instance's own is what its number says nothing about.
+        TripBy::Calls { .. } | TripBy::Streaks { .. } => {
+            write!(f, "{crossing}, {affected} of {active} instances")
+        }
+        TripBy::Votes { votes } => {
+            let rule = crossing.reading.rule;
+            write!(f, "{votes} of {active} instances each cross {rule} (in all {})", Share(&crossing.reading))
+        }
+    }
+}
+
+fn write_top_cause(f: &mut fmt::Formatter<'_>, causes: &[(crate::Cause, u64)]) -> fmt::Result {
+    causes.first().map_or(Ok(()), |(cause, n)| write!(f, ", top cause {cause} {n}"))
 }
 
 impl fmt::Display for Crossing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Reading { rule, calls, matched, .. } = self.reading;
+        write!(f, "{}", Numbers(&self.reading))
+    }
+}
+
+/// What a rule looks at, of how many calls: `90 of 100090 failed`.
+struct Share<'a>(&'a Reading);
+
+impl fmt::Display for Share<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Reading { rule, calls, matched, .. } = self.0;
+        match rule {
+            Rule::FailureRate { .. } | Rule::Failures { .. } => write!(f, "{matched} of {calls} failed"),
+            Rule::SlowRate { .. } => write!(f, "{matched} of {calls} were slow"),
+            Rule::ConsecutiveFailures { .. } => write!(f, "up to {matched} in a row"),
+        }
+    }
+}
+
+/// A rule that is crossed, with the numbers that cross it.
+pub(crate) struct Numbers<'a>(pub(crate) &'a Reading);
+
+impl fmt::Display for Numbers<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Reading { rule, calls, matched, .. } = *self.0;
         let observed = Hundredths(hundredths_of(matched, calls));
         match rule {
             Rule::FailureRate { threshold, window, .. } => {
@@ -138,10 +199,13 @@ pub(crate) struct Probes<'a>(pub(crate) &'a ProbeTally);
 
 impl fmt::Display for Probes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ProbeTally { permitted, succeeded, failed, slow, expired } = self.0;
+        let ProbeTally { permitted, succeeded, failed, slow, overdue, expired } = self.0;
         write!(f, "{succeeded} of {permitted} probes succeeded, {failed} failed")?;
         if *slow > 0 {
             write!(f, ", {slow} were slow")?;
+        }
+        if *overdue > 0 {
+            write!(f, ", {overdue} ran past their deadline")?;
         }
         if *expired > 0 {
             write!(f, ", {expired} never came back")?;

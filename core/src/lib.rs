@@ -34,6 +34,7 @@ mod name;
 mod outcome;
 mod pattern;
 mod policy;
+mod quarantine;
 mod rate;
 mod seed;
 mod state;
@@ -57,13 +58,15 @@ pub use outcome::{Entry, Outcomes, Reported, Streaks};
 pub use pattern::{Pattern, PatternError, WILDCARDS_MAX};
 pub use policy::{
     DEFAULT_WINDOW, DURATION_MAX, GuardSpec, HalfOpenSpec, LAST_MAX, MINIMUM_CALLS_MAX, OnDisconnect,
-    OpenSpec, PERMITTED_CALLS_MAX, Policy, PolicySpec, RULES_MAX, Rule, SPREAD_MAX, SlowVerdict,
-    TEXT_BYTES_MAX, Verdict, Violation, WITHIN_MIN, Window,
+    OpenSpec, PERMITTED_CALLS_MAX, Policy, PolicySpec, RULES_MAX, RetryAfterScope, Rule, SPREAD_MAX,
+    SlowVerdict, TEXT_BYTES_MAX, Verdict, Violation, WITHIN_MIN, Window,
 };
+pub use quarantine::{Held, Quarantine, QuarantineEvent};
 pub use rate::{Rate, hundredths_of};
 pub use seed::admitted_after;
 pub use tally::Reading;
 pub use time::Timestamp;
 pub use transition::{
-    Change, Condition, Crossing, Hand, OpenWait, OverrideKind, Reason, StateKind, Transition,
+    Change, Condition, Crossing, Hand, OpenWait, OverrideKind, Reason, StateKind, Transition, TripBy,
+    WouldOpen,
 };

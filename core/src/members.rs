@@ -82,6 +82,11 @@ impl Member {
         if self.watches() { None } else { self.last_seen.map(|seen| seen.plus(KNOWN_FOR)) }
     }
 
+    /// Whether it watched, and does no more.
+    fn has_left(&self) -> bool {
+        !self.watches() && self.sessions.iter().any(|record| record.watched)
+    }
+
     fn watches(&self) -> bool {
         self.sessions.iter().any(|record| record.watches > 0)
     }
@@ -119,10 +124,12 @@ pub(crate) struct Members {
     members: Vec<Member>,
     free: Vec<Slot>,
     instances_max: usize,
-    known: u32,
+    counted: u32,
     known_at: Timestamp,
     /// No known instance lapses earlier, unless a call is heard of it.
     lapse: Option<Timestamp>,
+    /// So many are taken to be there until then, although few or none have been heard of yet.
+    expected: (u32, Timestamp),
 }
 
 impl Members {
@@ -132,10 +139,51 @@ impl Members {
             members: vec![Member::new(None)],
             free: Vec::new(),
             instances_max,
-            known: 0,
+            counted: 0,
             known_at: now,
             lapse: None,
+            expected: (0, now),
         }
+    }
+
+    /// Takes so many instances to be there until `until`: they were before a restart.
+    pub(crate) fn presume(&mut self, instances: u32, until: Timestamp, now: Timestamp) {
+        self.expected = (instances, until);
+        self.count(now);
+    }
+
+    /// Those that were known at `since`, or were heard of after it, are known now.
+    pub(crate) fn presume_since(&mut self, since: Timestamp, now: Timestamp) {
+        for member in &mut self.members {
+            if member.last_seen.is_some_and(|seen| seen.plus(KNOWN_FOR) > since) && !member.has_left() {
+                member.last_seen = Some(now);
+            }
+        }
+        if since < self.expected.1 {
+            self.expected.1 = self.expected.1.max(now.plus(KNOWN_FOR));
+        }
+        self.count(now);
+    }
+
+    /// Whether an instance that watched does so no more, and was not heard of since for long.
+    pub(crate) fn is_gone(&self, slot: Slot, now: Timestamp) -> bool {
+        let member = self.members.get(slot.index());
+        let is_lost = |record: &SessionRecord| now >= record.last_seen.plus(KNOWN_FOR);
+        member.is_none_or(|member| {
+            member.has_left()
+                && member.sessions.iter().all(is_lost)
+                && !member.was_seen_within(KNOWN_FOR, now)
+        })
+    }
+
+    /// Who has this place; none for the shared one.
+    pub(crate) fn instance(&self, slot: Slot) -> Option<&Instance> {
+        self.members.get(slot.index())?.instance.as_ref()
+    }
+
+    /// An instance's own place.
+    pub(crate) fn slot_of(&self, instance: &Instance) -> Option<Slot> {
+        self.slots.get(instance).copied()
     }
 
     /// The caller's place; it is known from now on.
@@ -152,7 +200,7 @@ impl Members {
             member.session(session, now);
         }
         if !was_counted && slot != Slot::OTHERS {
-            self.known = self.known.saturating_add(1);
+            self.counted = self.counted.saturating_add(1);
             self.note_lapse(now.plus(KNOWN_FOR));
         }
         slot
@@ -198,7 +246,7 @@ impl Members {
             record.watches = record.watches.saturating_sub(1);
             let lapse = member.lapse();
             if was_counted && !member.is_counted(self.known_at) {
-                self.known = self.known.saturating_sub(1);
+                self.counted = self.counted.saturating_sub(1);
             } else if let Some(lapse) = lapse {
                 self.note_lapse(lapse);
             }
@@ -238,9 +286,9 @@ impl Members {
         self.members.len() <= EXACT_COUNT_MAX
     }
 
-    /// Instances with a live session, as of the last count.
-    pub(crate) const fn known(&self) -> u32 {
-        self.known
+    /// Instances with a live session, as of the last count, or as many as are expected.
+    pub(crate) fn known(&self) -> u32 {
+        self.counted.max(self.expected.0)
     }
 
     /// Counts the known instances: at once if there are few, else at most every tenth of a second.
@@ -248,24 +296,37 @@ impl Members {
         if !self.is_counted_exactly() && now < self.known_at.plus(COUNT_AGE) {
             return;
         }
+        self.count(now);
+    }
+
+    fn count(&mut self, now: Timestamp) {
         self.known_at = now;
         let known = || self.members.iter().filter(|member| member.is_known(now));
-        self.known = u32::try_from(known().count()).unwrap_or(u32::MAX);
+        self.counted = u32::try_from(known().count()).unwrap_or(u32::MAX);
         self.lapse = known().filter_map(Member::lapse).min();
+        let (instances, until) = self.expected;
+        if now >= until {
+            self.expected = (0, until);
+        } else if instances > 0 {
+            self.note_lapse(until);
+        }
     }
 
     /// Forgets those not heard of for `after` that nothing else refers to.
     pub(crate) fn sweep(&mut self, after: Duration, now: Timestamp, is_used: impl Fn(Slot) -> bool) {
-        let (members, free) = (&mut self.members, &mut self.free);
+        let (members, mut freed) = (&mut self.members, Vec::new());
         self.slots.retain(|_, slot| {
             let member = &mut members[slot.index()];
             let keep = member.watches() || member.was_seen_within(after, now) || is_used(*slot);
             if !keep {
                 *member = Member::new(None);
-                free.push(*slot);
+                freed.push(*slot);
             }
             keep
         });
+        // In order, so that the same calls give the same places.
+        freed.sort_unstable();
+        self.free.append(&mut freed);
     }
 }
 

@@ -119,10 +119,12 @@ pub struct PolicySpec {
     pub half_open: HalfOpenSpec,
     /// Over how long admission is spread after closing.
     pub spread: Duration,
-    /// What a quorum needs.
+    /// What a quorum needs, and whether a sick instance is kept out.
     pub guard: GuardSpec,
     /// What counts as a failure.
     pub classification: Classification,
+    /// Whom a dependency's retry-after holds back by itself.
+    pub retry_after_scope: RetryAfterScope,
     /// The longest retry-after of a dependency that is honoured; zero: none is.
     pub retry_after_max: Duration,
     /// What clients do when their server is away.
@@ -157,11 +159,50 @@ pub struct HalfOpenSpec {
     pub failures_to_open: Option<u32>,
 }
 
-/// What a quorum needs.
+/// What a quorum needs, and whether a sick instance is kept out while the fleet goes on.
+///
+/// `min_instances: 1` with a share of zero turns the guard off: what any one instance reports can trip the breaker, and
+/// nobody is quarantined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuardSpec {
-    /// Instances that must have failed before HALF_OPEN reopens, as far as so many are known.
+    /// Instances that a trip or a reopening needs at least, as far as so many are known.
     pub min_instances: u32,
+    /// Or this share of the active instances if that is more, in hundredths of a percent.
+    pub share_hundredths: u32,
+    /// Calls that are left to be judged by when the worst instances are left out, and calls that an instance has to
+    /// make after its quarantine before it counts again.
+    pub min_calls: u32,
+}
+
+impl GuardSpec {
+    /// No guard: any one instance can trip the breaker, and none is quarantined.
+    pub const OFF: Self = Self { min_instances: 1, share_hundredths: 0, min_calls: 5 };
+
+    /// Whether there is no guard.
+    pub const fn is_off(&self) -> bool {
+        self.min_instances <= 1 && self.share_hundredths == 0
+    }
+
+    /// Instances that a trip needs, of so many that are active and known. One that is alone is the fleet.
+    pub fn required(&self, active: u32, known: u32) -> u32 {
+        let share = (u64::from(self.share_hundredths) * u64::from(active)).div_ceil(10_000);
+        let wanted = u64::from(self.min_instances).max(share);
+        let most = active.max(self.min_instances.min(known)).max(1);
+        u32::try_from(wanted).unwrap_or(u32::MAX).clamp(1, most)
+    }
+}
+
+/// Whom a dependency's retry-after holds back by itself. Whatever the scope, except for [`Self::Off`], it lengthens a
+/// wait that the rules decided.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum RetryAfterScope {
+    /// The instance that it was said to.
+    #[default]
+    Instance,
+    /// The instance that it was said to; all of them once as many were told to wait as the guard requires for a trip.
+    Fleet,
+    /// Nobody: it is not heeded.
+    Off,
 }
 
 /// What a client does when its server is away.
@@ -196,6 +237,7 @@ impl Default for PolicySpec {
             spread: Duration::from_secs(2),
             guard: GuardSpec::default(),
             classification: Classification::default(),
+            retry_after_scope: RetryAfterScope::Instance,
             retry_after_max: Duration::from_secs(300),
             on_disconnect: OnDisconnect::Local,
         }
@@ -227,7 +269,7 @@ impl Default for HalfOpenSpec {
 
 impl Default for GuardSpec {
     fn default() -> Self {
-        Self { min_instances: 2 }
+        Self { min_instances: 2, share_hundredths: 2_000, min_calls: 5 }
     }
 }
 
@@ -325,6 +367,15 @@ impl Policy {
             Some(Window::Within(span)) => Some(span),
             _ => None,
         })
+    }
+
+    /// The longest retry-after that is heeded; none if none is.
+    pub(crate) fn heeded(&self, retry_after: Option<Duration>) -> Option<Duration> {
+        let most = match self.spec.retry_after_scope {
+            RetryAfterScope::Off => Duration::ZERO,
+            RetryAfterScope::Instance | RetryAfterScope::Fleet => self.spec.retry_after_max,
+        };
+        retry_after.map(|span| span.min(most)).filter(|span| !span.is_zero())
     }
 
     /// How long a half-open period may last once somebody asked.
@@ -447,6 +498,19 @@ mod tests {
             window: Window::Last(100),
             minimum_calls: 1,
         }
+    }
+
+    #[test]
+    fn a_quorum_is_the_share_or_the_minimum_and_no_more_than_there_are() {
+        let required = |active, known| GuardSpec::default().required(active, known);
+        assert_eq!([1, 2, 3, 5, 10, 11, 100].map(|active| required(active, active)), [1, 2, 2, 2, 2, 3, 20]);
+        // Who calls alone while others are there is not alone.
+        assert_eq!([required(1, 2), required(1, 100), required(0, 0), required(0, 9)], [2, 2, 1, 2]);
+        let all = GuardSpec { share_hundredths: 10_000, ..GuardSpec::default() };
+        assert_eq!([all.required(7, 3), all.required(u32::MAX, 1)], [7, u32::MAX]);
+        let many = GuardSpec { min_instances: 1_000, ..GuardSpec::default() };
+        assert_eq!([many.required(3, 3), many.required(3, 8), many.required(1, 1)], [3, 8, 1]);
+        assert_eq!([1, 3, 100].map(|active| GuardSpec::OFF.required(active, active)), [1, 1, 1]);
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! The states of a breaker: each variant holds its own data.
 
+use std::sync::Arc;
+
 use crate::{
     half_open::HalfOpen,
-    tally::{Reading, Tallies},
+    tally::{Reached, Reading, Tallies},
     time::Timestamp,
-    transition::{Condition, Crossing, Hand, OpenWait, OverrideKind, StateKind},
+    transition::{Condition, Hand, OpenWait, OverrideKind, StateKind, WouldOpen},
 };
 
 #[derive(Clone, Debug)]
@@ -23,8 +25,8 @@ pub(crate) struct Closed {
     /// Whether admission is spread: the breaker has just come back, and more than one instance was known.
     pub(crate) recovering: bool,
     /// An entry was counted in a call that had made its one change already: the rules still have to look. It is the
-    /// longest streak that the entry reached.
-    pub(crate) unjudged: Option<u64>,
+    /// streak that the entry reached.
+    pub(crate) unjudged: Option<Reached>,
     /// The latest instant that a dependency asked to wait for.
     pub(crate) retry_at: Option<Timestamp>,
 }
@@ -50,9 +52,9 @@ pub(crate) struct MetricsOnly {
     pub(crate) until: Option<Timestamp>,
     pub(crate) tallies: Tallies,
     /// As in [`Closed`].
-    pub(crate) unjudged: Option<u64>,
-    /// The rule that is crossed; without the override the breaker would be OPEN.
-    pub(crate) would_open: Option<Crossing>,
+    pub(crate) unjudged: Option<Reached>,
+    /// What is crossed; without the override the breaker would be OPEN.
+    pub(crate) would_open: Option<Arc<WouldOpen>>,
 }
 
 impl State {

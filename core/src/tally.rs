@@ -1,8 +1,15 @@
 //! Tallies of counted calls: one per instance, and their sums.
 
+mod cut;
+mod guard;
+mod one;
+mod penalty;
 mod streaks;
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
 
 use crate::{
     classify::Cause,
@@ -10,8 +17,13 @@ use crate::{
     outcome::Entry,
     policy::{Policy, Rule, Window},
     time::Timestamp,
-    window::{Counts, Geometry, Last, Ring},
+    window::{Counts, Geometry, Ring},
 };
+use cut::{Cut, EXACT_LOOK_MAX, LOOK_INTERVAL};
+use one::{Tally, run_on};
+
+pub(crate) use guard::{Quorum, Trip};
+pub(crate) use penalty::Look;
 
 /// An instance without calls for longer than this, or than the window, is forgotten.
 pub(crate) const FORGET_AFTER: Duration = Duration::from_secs(60);
@@ -21,17 +33,6 @@ pub(crate) const EXACT_COUNT_MAX: usize = 64;
 pub(crate) const COUNT_AGE: Duration = Duration::from_millis(100);
 /// The most causes that are counted apart; more than any policy can list together with the built-in ones in use.
 pub(crate) const CAUSES_MAX: usize = 128;
-
-/// One instance's counted calls.
-#[derive(Clone, Debug)]
-struct Tally {
-    ring: Ring,
-    last: Last,
-    /// Failures in a row, up to now.
-    streak: u64,
-    /// When its newest counted call ended, as far as the entries say.
-    last_counted: Timestamp,
-}
 
 /// One rule against what the window holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,10 +48,15 @@ pub struct Reading {
 }
 
 impl Reading {
-    fn new(rule: Rule, calls: u64, matched: u64) -> Self {
+    /// What a part of the calls says, with the rule's own minimum.
+    fn of(rule: Rule, counts: Counts) -> Self {
+        Self::with_minimum(rule, counts, rule.minimum_calls())
+    }
+
+    fn with_minimum(rule: Rule, counts: Counts, minimum_calls: u32) -> Self {
+        let (calls, matched) = (counts.calls, matched(rule, counts));
         let crossed = match rule {
-            Rule::FailureRate { threshold, minimum_calls, .. }
-            | Rule::SlowRate { threshold, minimum_calls, .. } => {
+            Rule::FailureRate { threshold, .. } | Rule::SlowRate { threshold, .. } => {
                 calls >= u64::from(minimum_calls) && threshold.reached_by(matched, calls)
             }
             Rule::Failures { threshold, .. } | Rule::ConsecutiveFailures { threshold } => {
@@ -72,6 +78,13 @@ impl Reading {
     }
 }
 
+/// A streak of failures that an entry reached, although it may be broken by its end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reached {
+    slot: Slot,
+    streak: u64,
+}
+
 /// The tallies of one counting stretch.
 #[derive(Clone, Debug)]
 pub(crate) struct Tallies {
@@ -85,19 +98,80 @@ pub(crate) struct Tallies {
     causes: HashMap<Cause, Ring>,
     active: usize,
     active_at: Timestamp,
+    book: Book,
+}
+
+/// What only the guard needs.
+#[derive(Clone, Debug)]
+struct Book {
+    /// Whether instances can be kept out: not under an override.
+    holds: bool,
+    /// By rule: the fleet without its worst instances, where that was asked for lately.
+    cuts: Vec<Option<Cut>>,
+    /// By rule: instances whose own calls crossed it at their latest report.
+    crossing: Vec<u32>,
+    /// The instances among them.
+    suspects: BTreeSet<Slot>,
+    /// Instances that are quarantined for what their calls came to, and those kept out for whatever reason.
+    sick: u32,
+    held: BTreeSet<Slot>,
+    /// Instances that the dependency asked to wait, as far as known.
+    asked: BTreeSet<Slot>,
+    /// When which instance is to be looked at.
+    looks: BTreeSet<(Timestamp, Slot)>,
+    /// Whether the fleet without its worst is crossed was put off until then.
+    judge_at: Option<Timestamp>,
+}
+
+impl Book {
+    fn new(policy: &Policy, holds: bool) -> Self {
+        let rules = policy.spec().trip.len();
+        Self {
+            holds,
+            cuts: vec![None; rules],
+            crossing: vec![0; rules],
+            suspects: BTreeSet::new(),
+            sick: 0,
+            held: BTreeSet::new(),
+            asked: BTreeSet::new(),
+            looks: BTreeSet::new(),
+            judge_at: None,
+        }
+    }
+
+    /// The rules that an instance's own calls cross are others than before.
+    fn crossing_changed(&mut self, slot: Slot, before: u16, after: u16) {
+        if before == after {
+            return;
+        }
+        for (index, instances) in self.crossing.iter_mut().enumerate() {
+            match (before >> index & 1, after >> index & 1) {
+                (1, 0) => *instances = instances.saturating_sub(1),
+                (0, 1) => *instances = instances.saturating_add(1),
+                _ => {}
+            }
+        }
+        if after == 0 {
+            self.suspects.remove(&slot);
+        } else {
+            self.suspects.insert(slot);
+        }
+    }
 }
 
 impl Tallies {
-    pub(crate) fn new(policy: &Policy, now: Timestamp) -> Self {
+    /// Nothing counted yet. `holds`: instances can be kept out.
+    pub(crate) fn new(policy: &Policy, holds: bool, now: Timestamp) -> Self {
         Self {
             geometry: Geometry::of(policy),
             tallies: HashMap::new(),
             total: Ring::default(),
             total_last: Counts::default(),
-            streaks: streaks::ByLength::default(),
+            streaks: streaks::ByLength::new(policy),
             causes: HashMap::new(),
             active: 0,
             active_at: now,
+            book: Book::new(policy, holds),
         }
     }
 
@@ -114,55 +188,63 @@ impl Tallies {
         entry: &Entry,
         at: Timestamp,
         now: Timestamp,
-    ) -> u64 {
+    ) -> Reached {
         let counts = Counts::from(entry.outcomes);
         for (cause, n) in &entry.causes {
             self.count_cause(cause, *n, at, now);
         }
         if counts.calls == 0 {
-            return self.tallies.get(&slot).map_or(0, |tally| tally.streak);
+            return Reached { slot, streak: 0 };
         }
-        if self.tallies.get(&slot).is_some_and(|tally| is_forgotten(policy, tally, now)) {
+        if self.tallies.get(&slot).is_some_and(|tally| tally.is_forgotten(policy, now)) {
             self.forget(slot);
         }
-        let geometry = self.geometry;
-        let tally = self.tallies.entry(slot).or_insert_with(|| Tally {
-            ring: Ring::default(),
-            last: Last::default(),
-            streak: 0,
-            last_counted: at,
-        });
-        let streaks = entry.streaks();
+        let tally = self.tallies.entry(slot).or_insert_with(|| Tally::new(at));
         tally.last_counted = tally.last_counted.max(at);
-        tally.ring.add(&geometry, counts, at, now);
-        if let Some(size) = geometry.last {
-            let before = tally.last.counts();
-            tally.last.add(entry.outcomes, streaks, size);
-            self.total_last.take(before);
-            self.total_last.add(tally.last.counts());
-        }
-        let before = tally.streak;
-        let reached = before.saturating_add(streaks.leading).max(streaks.longest);
-        tally.streak = if entry.outcomes.successes == 0 {
-            before.saturating_add(entry.outcomes.failures)
+        let streak = if tally.counts_for_fleet() {
+            self.add_to_fleet(policy, slot, entry, at, now)
         } else {
-            streaks.trailing
+            self.add_to_probation(policy, slot, entry, at, now);
+            0
         };
-        let reached = reached.max(tally.streak);
-        self.streaks.moved(before, tally.streak);
-        self.total.add(&geometry, counts, at, now);
         self.count_active(policy, now);
-        reached
+        Reached { slot, streak }
     }
 
-    /// The rule that is crossed, if one is. `reached` is a streak that may have been broken since.
-    pub(crate) fn crossed(&self, policy: &Policy, reached: u64, now: Timestamp) -> Option<Reading> {
-        let streak = reached.max(self.streaks.longest());
-        let readings = policy.spec().trip.iter().map(|rule| match rule {
-            Rule::ConsecutiveFailures { .. } => Reading::new(*rule, streak, streak),
-            _ => self.reading(*rule, now),
-        });
-        readings.into_iter().find(|reading| reading.crossed)
+    fn add_to_fleet(
+        &mut self,
+        policy: &Policy,
+        slot: Slot,
+        entry: &Entry,
+        at: Timestamp,
+        now: Timestamp,
+    ) -> u64 {
+        let geometry = self.geometry;
+        let Some(tally) = self.tallies.get_mut(&slot) else { return 0 };
+        let counts = Counts::from(entry.outcomes);
+        tally.ring.add(&geometry, counts, at, now);
+        let cuts = &mut self.book.cuts;
+        if let Some(size) = geometry.last {
+            let before = tally.last.counts();
+            tally.last.add(entry.outcomes, entry.streaks(), size);
+            self.total_last.take(before);
+            self.total_last.add(tally.last.counts());
+            cuts.iter_mut().flatten().for_each(|cut| cut.last_changed(slot, before, tally.last.counts()));
+        }
+        self.total.add(&geometry, counts, at, now);
+        cuts.iter_mut().flatten().for_each(|cut| cut.add(&geometry, slot, counts, at, now));
+        if slot == Slot::OTHERS {
+            // Whoever shares a tally has no streak of its own, and no vote.
+            return 0;
+        }
+        let before = tally.streak;
+        let (streak, reached) = run_on(before, entry);
+        tally.streak = streak;
+        self.streaks.moved(before, streak);
+        if !policy.spec().guard.is_off() {
+            self.look_at_own(policy, slot, entry, now);
+        }
+        reached
     }
 
     /// Each rule against what the window holds now.
@@ -174,22 +256,27 @@ impl Tallies {
         let counts = match rule.window() {
             Some(Window::Within(span)) => self.total.sum(&self.geometry, span, now),
             Some(Window::Last(_)) => self.total_last,
-            None => {
-                let longest = self.streaks.longest();
-                return Reading::new(rule, longest, longest);
-            }
+            None => streak_of(self.streaks.longest()),
         };
-        Reading::new(rule, counts.calls, matched(rule, counts))
+        Reading::of(rule, counts)
     }
 
-    /// Instances that saw what the rule looks at, in its window. Somebody did, although a streak may be broken since.
-    pub(crate) fn affected(&self, rule: Rule, now: Timestamp) -> u32 {
-        let affected = self.tallies.values().filter(|tally| match (rule, rule.window()) {
-            (_, Some(Window::Within(span))) => matched(rule, tally.ring.sum(&self.geometry, span, now)) > 0,
-            (_, Some(Window::Last(_))) => matched(rule, tally.last.counts()) > 0,
-            (rule, None) => tally.streak >= u64::from(rule.threshold()),
-        });
-        u32::try_from(affected.count()).unwrap_or(u32::MAX).max(1)
+    /// Instances that saw what the rule looks at, in its window, and the first `most` of them by how much. Somebody did,
+    /// although a streak may be broken since.
+    pub(crate) fn affected(&self, rule: Rule, most: usize, now: Timestamp) -> (u32, Vec<(Slot, u64)>) {
+        let least = if rule.window().is_none() { u64::from(rule.threshold()) } else { 1 };
+        let seen =
+            |(slot, tally): (&Slot, &Tally)| (*slot, matched(rule, tally.counts(rule, &self.geometry, now)));
+        let mut seen: Vec<_> = self.tallies.iter().map(seen).filter(|(_, n)| *n >= least).collect();
+        let affected = u32::try_from(seen.len()).unwrap_or(u32::MAX).max(1);
+        // In a tie in the order in which they came.
+        let first = |seen: &(Slot, u64)| (std::cmp::Reverse(seen.1), seen.0);
+        if seen.len() > most {
+            seen.select_nth_unstable_by_key(most, first);
+            seen.truncate(most);
+        }
+        seen.sort_unstable_by_key(first);
+        (affected, seen)
     }
 
     /// The causes in the window, most frequent first, at most `most`.
@@ -200,9 +287,14 @@ impl Tallies {
         most_frequent(self.causes.iter().map(counted), most)
     }
 
-    /// Instances with a counted outcome in the window.
+    /// Instances with a counted outcome in the window, or kept out.
     pub(crate) fn active(&self) -> u32 {
         u32::try_from(self.active).unwrap_or(u32::MAX)
+    }
+
+    /// Whether there are too many to look at each in each call.
+    pub(crate) fn are_many(&self) -> bool {
+        self.tallies.len() > EXACT_LOOK_MAX
     }
 
     /// Whether an instance has a tally.
@@ -216,27 +308,33 @@ impl Tallies {
         }
         let window = policy.window();
         self.active_at = now;
-        self.active = self.tallies.values().filter(|tally| now < tally.last_counted.plus(window)).count();
+        let is_active =
+            |(slot, tally): &(&Slot, &Tally)| **slot != Slot::OTHERS && tally.is_active(window, now);
+        self.active = self.tallies.iter().filter(is_active).count();
     }
 
-    /// Forgets the instances that have not called for long.
-    pub(crate) fn sweep(&mut self, policy: &Policy, now: Timestamp) {
-        let gone: Vec<Slot> = self
-            .tallies
-            .iter()
-            .filter(|(_, tally)| is_forgotten(policy, tally, now))
-            .map(|(slot, _)| *slot)
-            .collect();
-        for slot in gone {
+    /// Forgets the instances that have not called for long, and what the guard does not need any more. `is_gone` says
+    /// whether an instance that is kept out will not come back.
+    pub(crate) fn sweep(&mut self, policy: &Policy, now: Timestamp, is_gone: impl Fn(Slot) -> bool) {
+        let forgotten = self.tallies.iter().filter(|(_, tally)| tally.is_forgotten(policy, now));
+        let forgotten: Vec<Slot> = forgotten.map(|(slot, _)| *slot).collect();
+        for slot in forgotten {
             self.forget(slot);
         }
         let (geometry, window) = (self.geometry, policy.window());
         self.causes.retain(|_, ring| ring.sum(&geometry, window, now).calls > 0);
+        for cut in &mut self.book.cuts {
+            *cut = cut.take().filter(|cut| now < cut.used_at.plus(Duration::from_secs(1)));
+        }
+        self.let_go(is_gone);
+        self.drop_spent_records(policy, now);
         self.count_active(policy, now);
     }
 
     /// Keeps what still fits under another policy.
     pub(crate) fn fit(&mut self, policy: &Policy, now: Timestamp) {
+        self.start_book_anew(policy, now);
+        self.streaks.fit(policy);
         let (from, to) = (self.geometry, Geometry::of(policy));
         if from == to {
             return;
@@ -251,17 +349,21 @@ impl Tallies {
             tally.ring = tally.ring.recut(&from, &to, now);
             match to.last {
                 Some(size) => tally.last.shrink(size),
-                None => tally.last = Last::default(),
+                None => tally.last = crate::window::Last::default(),
             }
             self.total_last.add(tally.last.counts());
         }
     }
 
     fn forget(&mut self, slot: Slot) {
-        if let Some(tally) = self.tallies.remove(&slot) {
-            self.total_last.take(tally.last.counts());
-            self.streaks.moved(tally.streak, 0);
-        }
+        let Some(tally) = self.tallies.remove(&slot) else { return };
+        self.total_last.take(tally.last.counts());
+        let nothing = Counts::default();
+        let cuts = self.book.cuts.iter_mut().flatten();
+        cuts.for_each(|cut| cut.last_changed(slot, tally.last.counts(), nothing));
+        self.streaks.moved(tally.streak, 0);
+        self.book.crossing_changed(slot, tally.crossing, 0);
+        self.strike_out(slot, &tally);
     }
 
     fn count_cause(&mut self, cause: &Cause, n: u64, at: Timestamp, now: Timestamp) {
@@ -274,8 +376,9 @@ impl Tallies {
     }
 }
 
-fn is_forgotten(policy: &Policy, tally: &Tally, now: Timestamp) -> bool {
-    now >= tally.last_counted.plus(policy.window().max(FORGET_AFTER))
+/// A streak as counts: as many calls, all of them failures.
+const fn streak_of(length: u64) -> Counts {
+    Counts { calls: length, failures: length, slow: 0 }
 }
 
 /// The most frequent causes first, at most `most`; in a tie by name.

@@ -2,7 +2,14 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use crate::{classify::Cause, half_open::ProbeTally, ids::Generation, tally::Reading, time::Timestamp};
+use crate::{
+    classify::Cause,
+    half_open::ProbeTally,
+    ids::{Generation, Instance},
+    quarantine::Quarantine,
+    tally::Reading,
+    time::Timestamp,
+};
 
 /// CLOSED, OPEN or HALF_OPEN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -124,6 +131,15 @@ pub enum Reason {
         /// Slow probes that reopen.
         needed: u32,
     },
+    /// The dependency asked enough instances to wait.
+    RetryAfter {
+        /// Instances that were asked to wait.
+        asked: u32,
+        /// Instances that had to be.
+        required: u32,
+        /// The longest wait that was asked for, up to the policy's cap.
+        longest: Duration,
+    },
     /// Enough probes succeeded.
     ProbesSucceeded {
         /// What the probes came to.
@@ -172,6 +188,7 @@ impl Reason {
             Self::WaitOver { .. } => "wait_over",
             Self::ProbesFailed { .. } => "probes_failed",
             Self::ProbesSlow { .. } => "probes_slow",
+            Self::RetryAfter { .. } => "retry_after",
             Self::ProbesSucceeded { .. } => "probes_succeeded",
             Self::HalfOpenLimit { .. } => "half_open_limit",
             Self::Operator { .. } => "operator",
@@ -183,13 +200,72 @@ impl Reason {
     }
 }
 
-/// The numbers of a rule that was crossed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The numbers of a rule that was crossed, and who crossed it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Crossing {
-    /// The rule against the window.
+    /// The rule against the window, over all instances.
     pub reading: Reading,
-    /// Instances that saw what the rule looks at.
+    /// Instances that saw what the rule looks at: a failure, a slow call, or a streak of that length.
     pub affected: u32,
+    /// Instances that had to agree.
+    pub required: u32,
+    /// How they did.
+    pub by: TripBy,
+    /// The first of the instances that saw it, at most five, by how much: failures, slow calls, or the streak's length.
+    pub worst: Vec<(Instance, u64)>,
+}
+
+/// How a quorum of instances crossed a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TripBy {
+    /// The rule is crossed without the worst instances, too.
+    Calls {
+        /// Instances that were left out: one fewer than required, or all that there are.
+        left_out: u32,
+        /// Counted calls of the others.
+        calls: u64,
+        /// Of those, the ones the rule looks at.
+        matched: u64,
+    },
+    /// So many instances are in a streak that is long enough.
+    Streaks {
+        /// How many.
+        instances: u32,
+    },
+    /// At least half of the instances cross the rule, each with its own calls, or are quarantined.
+    Votes {
+        /// How many.
+        votes: u32,
+    },
+}
+
+impl TripBy {
+    /// "calls" or "votes".
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Calls { .. } | Self::Streaks { .. } => "calls",
+            Self::Votes { .. } => "votes",
+        }
+    }
+}
+
+/// Under METRICS_ONLY: a rule is crossed, and without the override the breaker would be OPEN.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WouldOpen {
+    /// Since when.
+    pub at: Timestamp,
+    /// The rule and its numbers.
+    pub crossing: Crossing,
+    /// The causes in the window, most frequent first.
+    pub top_causes: Vec<(Cause, u64)>,
+    /// Instances with a counted outcome in the window.
+    pub active_instances: u32,
+    /// How long it would have been OPEN, without jitter.
+    pub wait: Duration,
+    /// The policy in force.
+    pub policy_name: Arc<str>,
+    /// Its revision.
+    pub policy_revision: u64,
 }
 
 /// How long OPEN lasts and why that long.
@@ -206,7 +282,7 @@ pub struct OpenWait {
 }
 
 /// What a call changed. Each is published with the breaker's new version; transitions, extensions and nothing else
-/// are persisted.
+/// are persisted. A quarantine concerns its instance alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The state changed: a new generation began.
@@ -220,9 +296,11 @@ pub enum Change {
     Availability,
     /// Under METRICS_ONLY: a rule is crossed, or is not any more.
     WouldOpen {
-        /// The rule and its numbers; none: it is not crossed any more.
-        crossing: Option<Crossing>,
+        /// What would have opened it; none: nothing does any more.
+        would: Option<Arc<WouldOpen>>,
     },
+    /// One instance is kept out while the fleet goes on, or is not any more.
+    Quarantine(Arc<Quarantine>),
     /// Another policy is in force.
     Policy,
 }

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use panelboard_core::{
-    Classification, HalfOpenSpec, OpenSpec, PERMITTED_CALLS_MAX, Pattern, Policy, PolicySpec,
+    Classification, GuardSpec, HalfOpenSpec, OpenSpec, PERMITTED_CALLS_MAX, Pattern, Policy, PolicySpec,
+    RetryAfterScope,
 };
 
 use crate::files::Source;
@@ -237,6 +239,7 @@ fn policy(node: &Node, notes: &mut Notes) -> Option<(PolicySpec, Matches)> {
             default.name
         }
     };
+    let (retry_after_scope, retry_after_max) = retry_after(&section, notes);
     let spec = PolicySpec {
         name,
         description,
@@ -250,21 +253,10 @@ fn policy(node: &Node, notes: &mut Notes) -> Option<(PolicySpec, Matches)> {
             Field::Given(close) => close.get("spread", value::duration, notes).or(default.spread),
             _ => default.spread,
         },
-        guard: match section.section("guard", notes) {
-            Field::Given(guard) => panelboard_core::GuardSpec {
-                min_instances: guard
-                    .get("min_instances", value::number, notes)
-                    .or(default.guard.min_instances),
-            },
-            _ => default.guard,
-        },
+        guard: guard(&section, notes),
         classification: classification(&section, notes),
-        retry_after_max: match section.section("retry_after", notes) {
-            Field::Given(retry_after) => {
-                retry_after.get("max", value::duration, notes).or(default.retry_after_max)
-            }
-            _ => default.retry_after_max,
-        },
+        retry_after_scope,
+        retry_after_max,
         on_disconnect: section.get("on_disconnect", value::on_disconnect, notes).or(default.on_disconnect),
     };
     let matches = matches(&section, notes);
@@ -394,6 +386,27 @@ fn half_open(section: &Section<'_>, notes: &mut Notes) -> HalfOpenSpec {
         successes_to_close: half_open.get("successes_to_close", value::number, notes).given(),
         failures_to_open: half_open.get("failures_to_open", value::number, notes).given(),
     }
+}
+
+fn guard(section: &Section<'_>, notes: &mut Notes) -> GuardSpec {
+    let default = GuardSpec::default();
+    let Field::Given(guard) = section.section("guard", notes) else { return default };
+    GuardSpec {
+        min_instances: guard.get("min_instances", value::number, notes).or(default.min_instances),
+        share_hundredths: guard.get("share", value::percent, notes).or(default.share_hundredths),
+        min_calls: guard.get("min_calls", value::number, notes).or(default.min_calls),
+    }
+}
+
+fn retry_after(section: &Section<'_>, notes: &mut Notes) -> (RetryAfterScope, Duration) {
+    let PolicySpec { retry_after_scope, retry_after_max, .. } = PolicySpec::default();
+    let Field::Given(retry_after) = section.section("retry_after", notes) else {
+        return (retry_after_scope, retry_after_max);
+    };
+    (
+        retry_after.get("scope", value::retry_after_scope, notes).or(retry_after_scope),
+        retry_after.get("max", value::duration, notes).or(retry_after_max),
+    )
 }
 
 fn classification(section: &Section<'_>, notes: &mut Notes) -> Classification {

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use panelboard_core::{
-    Classification, GuardSpec, HalfOpenSpec, OnDisconnect, OpenSpec, PolicySpec, Rule, Window,
+    Classification, GuardSpec, HalfOpenSpec, OnDisconnect, OpenSpec, PolicySpec, RetryAfterScope, Rule,
+    Window,
 };
 
 use crate::digest::Digest;
@@ -54,8 +55,9 @@ pub(crate) fn digest(spec: &PolicySpec) -> Digest {
         half_open:
             HalfOpenSpec { permitted_calls, probe_timeout, limit, successes_to_close, failures_to_open },
         spread,
-        guard: GuardSpec { min_instances },
+        guard: GuardSpec { min_instances, share_hundredths, min_calls },
         classification: Classification { failure, ignored, success },
+        retry_after_scope,
         retry_after_max,
         on_disconnect,
     } = spec;
@@ -100,6 +102,16 @@ pub(crate) fn digest(spec: &PolicySpec) -> Digest {
         OnDisconnect::Allow => "allow",
         OnDisconnect::Deny => "deny",
     });
+    // Fields that came later say something only where they differ from what went without saying before.
+    let default = GuardSpec::default();
+    if (*share_hundredths, *min_calls) != (default.share_hundredths, default.min_calls) {
+        words.add(format!("guard {share_hundredths} {min_calls}"));
+    }
+    match retry_after_scope {
+        RetryAfterScope::Instance => {}
+        RetryAfterScope::Fleet => words.add("retry_after fleet"),
+        RetryAfterScope::Off => words.add("retry_after off"),
+    }
     words.0
 }
 

@@ -43,8 +43,8 @@ const KNOWN: [(&str, &[&str]); 8] = [
     ("open", &["wait", "multiplier", "max_wait", "jitter"]),
     ("half_open", &["permitted_calls", "probe_timeout", "limit", "successes_to_close", "failures_to_open"]),
     ("close", &["spread"]),
-    ("guard", &["min_instances"]),
-    ("retry_after", &["max"]),
+    ("guard", &["min_instances", "share", "min_calls"]),
+    ("retry_after", &["scope", "max"]),
     ("classification", &["failure", "ignored", "success"]),
 ];
 

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use panelboard_core::{MINIMUM_CALLS_MAX, OnDisconnect, Rate};
+use panelboard_core::{MINIMUM_CALLS_MAX, OnDisconnect, Rate, RetryAfterScope};
 
 use crate::duration;
 use crate::nearest::nearest;
@@ -137,15 +137,34 @@ pub(crate) fn words(node: &Node) -> Result<Vec<(String, usize)>, Unread> {
 
 /// `local`, `allow` or `deny`.
 pub(crate) fn on_disconnect(node: &Node) -> Result<OnDisconnect, Unread> {
-    const KNOWN: [(&str, OnDisconnect); 3] =
-        [("local", OnDisconnect::Local), ("allow", OnDisconnect::Allow), ("deny", OnDisconnect::Deny)];
-    let text = scalar(node, "one of local, allow, deny")?;
-    KNOWN.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {
-        let remedy = match nearest(text, KNOWN.iter().map(|(word, _)| *word)) {
+    one_of(
+        node,
+        [("local", OnDisconnect::Local), ("allow", OnDisconnect::Allow), ("deny", OnDisconnect::Deny)],
+    )
+}
+
+/// `instance`, `fleet` or `off`.
+pub(crate) fn retry_after_scope(node: &Node) -> Result<RetryAfterScope, Unread> {
+    one_of(
+        node,
+        [
+            ("instance", RetryAfterScope::Instance),
+            ("fleet", RetryAfterScope::Fleet),
+            ("off", RetryAfterScope::Off),
+        ],
+    )
+}
+
+/// One of three words.
+fn one_of<T: Copy>(node: &Node, known: [(&str, T); 3]) -> Result<T, Unread> {
+    let [a, b, c] = known.map(|(word, _)| word);
+    let text = scalar(node, &format!("one of {a}, {b}, {c}"))?;
+    known.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {
+        let remedy = match nearest(text, [a, b, c]) {
             Some(word) => format!("did you mean {word}?"),
-            None => "write local, allow or deny".into(),
+            None => format!("write {a}, {b} or {c}"),
         };
-        format!("{text:?} is none of local, allow, deny: {remedy}").into()
+        format!("{text:?} is none of {a}, {b}, {c}: {remedy}").into()
     })
 }
 

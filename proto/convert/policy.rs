@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use panelboard_core::{
-    Classification, GuardSpec, HalfOpenSpec, OnDisconnect, OpenSpec, Policy, PolicySpec, Rate, Rule,
-    Violation, Window,
+    Classification, GuardSpec, HalfOpenSpec, OnDisconnect, OpenSpec, Policy, PolicySpec, Rate,
+    RetryAfterScope, Rule, Violation, Window,
 };
 
 use super::{duration_from_wire, duration_to_wire};
@@ -36,7 +36,11 @@ pub fn policy_to_wire(policy: &Policy) -> v1::Policy {
             failures_to_open: verdict.failures_to_open,
         }),
         spread: Some(duration_to_wire(spec.spread)),
-        guard: Some(v1::GuardPolicy { min_instances: spec.guard.min_instances }),
+        guard: Some(v1::GuardPolicy {
+            min_instances: spec.guard.min_instances,
+            share: Some(spec.guard.share_hundredths),
+            min_calls: Some(spec.guard.min_calls),
+        }),
         classification: Some(v1::Classification {
             failure: spec.classification.failure.clone(),
             ignored: spec.classification.ignored.clone(),
@@ -48,7 +52,15 @@ pub fn policy_to_wire(policy: &Policy) -> v1::Policy {
             OnDisconnect::Deny => v1::OnDisconnect::Deny,
         }
         .into(),
-        retry_after: Some(v1::RetryAfterPolicy { max: Some(duration_to_wire(spec.retry_after_max)) }),
+        retry_after: Some(v1::RetryAfterPolicy {
+            max: Some(duration_to_wire(spec.retry_after_max)),
+            scope: match spec.retry_after_scope {
+                RetryAfterScope::Instance => v1::RetryAfterScope::Instance,
+                RetryAfterScope::Fleet => v1::RetryAfterScope::Fleet,
+                RetryAfterScope::Off => v1::RetryAfterScope::Off,
+            }
+            .into(),
+        }),
     }
 }
 
@@ -108,11 +120,20 @@ pub fn policy_from_wire(wire: &v1::Policy) -> Result<Policy, Vec<Violation>> {
         open,
         half_open,
         spread,
-        guard: wire.guard.map_or(default.guard, |guard| GuardSpec { min_instances: guard.min_instances }),
+        guard: wire.guard.map_or(default.guard, |guard| GuardSpec {
+            min_instances: guard.min_instances,
+            share_hundredths: guard.share.unwrap_or(default.guard.share_hundredths),
+            min_calls: guard.min_calls.unwrap_or(default.guard.min_calls),
+        }),
         classification: Classification {
             failure: lists.failure,
             ignored: lists.ignored,
             success: lists.success,
+        },
+        retry_after_scope: match wire.retry_after.unwrap_or_default().scope() {
+            v1::RetryAfterScope::Unspecified | v1::RetryAfterScope::Instance => RetryAfterScope::Instance,
+            v1::RetryAfterScope::Fleet => RetryAfterScope::Fleet,
+            v1::RetryAfterScope::Off => RetryAfterScope::Off,
         },
         retry_after_max,
         on_disconnect: match wire.on_disconnect() {
@@ -200,10 +221,26 @@ mod tests {
             Rule::Failures { threshold: 5, window: Window::Within(Duration::from_secs(10)) },
             Rule::ConsecutiveFailures { threshold: 6 },
         ];
-        let policy = Policy::try_new(PolicySpec { trip, ..PolicySpec::default() }, 3).unwrap();
+        let guard = GuardSpec { min_instances: 4, share_hundredths: 0, min_calls: 9 };
+        let retry_after_scope = RetryAfterScope::Fleet;
+        let spec = PolicySpec { trip, guard, retry_after_scope, ..PolicySpec::default() };
+        let policy = Policy::try_new(spec, 3).unwrap();
         let back = policy_from_wire(&policy_to_wire(&policy)).unwrap();
         assert_eq!(back.spec().trip, policy.spec().trip);
+        assert_eq!((back.spec().guard, back.spec().retry_after_scope), (guard, retry_after_scope));
         assert_eq!((back.verdict(), back.half_open_limit()), (policy.verdict(), policy.half_open_limit()));
         assert_eq!(policy_to_wire(&back), policy_to_wire(&policy));
+    }
+
+    #[test]
+    fn what_an_older_server_does_not_send_has_its_default() {
+        let mut wire = policy_to_wire(&Policy::try_new(PolicySpec::default(), 1).unwrap());
+        wire.guard = Some(v1::GuardPolicy { min_instances: 3, ..v1::GuardPolicy::default() });
+        wire.retry_after = Some(v1::RetryAfterPolicy { max: None, scope: 99 });
+        let back = policy_from_wire(&wire).unwrap();
+        let default = PolicySpec::default();
+        assert_eq!(back.spec().guard, GuardSpec { min_instances: 3, ..default.guard });
+        assert_eq!(back.spec().retry_after_scope, RetryAfterScope::Instance);
+        assert_eq!(back.spec().retry_after_max, default.retry_after_max);
     }
 }

@@ -15,11 +15,11 @@ pub enum Times {
 }
 
 impl Times {
-    fn tick(self, at: Timestamp) -> Option<u64> {
+    pub(super) fn tick(self, at: Timestamp) -> Option<u64> {
         matches!(self, Self::Ticks).then(|| at.as_millis())
     }
 
-    fn left(self, until: Timestamp) -> Option<prost_types::Duration> {
+    pub(super) fn left(self, until: Timestamp) -> Option<prost_types::Duration> {
         match self {
             Self::Ticks => None,
             Self::LeftFrom(now) => Some(left(until, now)),
@@ -27,7 +27,8 @@ impl Times {
     }
 }
 
-/// A status as a message. `last` is its last transition, with the policy or without.
+/// A status as a message. `last` is its last transition, with the policy or without. A quarantine concerns one
+/// instance, and what would have opened it people who look: neither is set here.
 pub fn status_to_wire(
     name: &str,
     status: &Status,
@@ -50,7 +51,8 @@ pub fn status_to_wire(
             why: over.hand.why.to_string(),
             until_tick: over.until.and_then(|until| times.tick(until)),
             remaining: over.until.and_then(|until| times.left(until)),
-            would_open: over.would_open,
+            would_open: over.would_open.is_some(),
+            would: None,
         }),
         generation: Some(status.generation.into()),
         version: Some(status.version.into()),
@@ -110,6 +112,7 @@ const fn reason_to_wire(reason: RejectionReason) -> v1::RejectionReason {
         RejectionReason::Open => v1::RejectionReason::Open,
         RejectionReason::ProbesTaken => v1::RejectionReason::ProbesTaken,
         RejectionReason::ForcedOpen => v1::RejectionReason::ForcedOpen,
+        RejectionReason::Quarantined => v1::RejectionReason::Quarantined,
         RejectionReason::Recovering => v1::RejectionReason::Recovering,
     }
 }

@@ -1,8 +1,13 @@
 //! Transitions.
 
-use panelboard_core::{OpenWait, OverrideKind, ProbeTally, Reason, Rule, StateKind, Transition, Why, Window};
+use std::time::Duration;
 
-use super::{duration_to_wire, wall_to_wire};
+use panelboard_core::{Hand, OpenWait, OverrideKind, ProbeTally, Reason, StateKind, Transition, Why};
+
+use super::{
+    crossing::{causes_to_wire, crossing_to_wire},
+    duration_to_wire, wall_to_wire,
+};
 use crate::v1;
 
 /// A state as a message.
@@ -36,87 +41,78 @@ pub const fn override_kind_from_wire(wire: v1::OverrideKind) -> Option<OverrideK
 
 /// A transition as a message. `unix_ms` is when it happened by the wall clock.
 pub fn transition_to_wire(transition: &Transition, unix_ms: u64) -> v1::Transition {
-    let (reason, crossing, probes) = reason_to_wire(&transition.reason);
-    let hand = match &transition.reason {
-        Reason::Operator { hand } | Reason::Reset { hand } | Reason::OverrideSet { hand, .. } => Some(hand),
-        Reason::OverrideEnded { hand } => hand.as_ref(),
-        _ => None,
-    };
-    let cause = |(cause, count): &(panelboard_core::Cause, u64)| v1::CauseCount {
-        cause: cause.as_str().into(),
-        count: *count,
-    };
-    v1::Transition {
+    let wire = v1::Transition {
         from: state_to_wire(transition.from.state).into(),
         to: state_to_wire(transition.to.state).into(),
         from_override: override_kind_to_wire(transition.from.over).into(),
         to_override: override_kind_to_wire(transition.to.over).into(),
         generation: Some(transition.generation.into()),
         time: Some(wall_to_wire(unix_ms)),
-        reason: reason.into(),
         explanation: Why(transition).to_string(),
-        crossing,
-        probes,
         wait: transition.wait.map(wait_to_wire),
         previous_lasted: Some(duration_to_wire(transition.previous_lasted)),
-        top_causes: transition.top_causes.iter().map(cause).collect(),
+        top_causes: causes_to_wire(&transition.top_causes),
         active_instances: transition.active_instances,
         policy: transition.policy_name.to_string(),
         policy_revision: transition.policy_revision,
-        who: hand.map(|hand| hand.who.to_string()).unwrap_or_default(),
-        why: hand.map(|hand| hand.why.to_string()).unwrap_or_default(),
-    }
+        ..v1::Transition::default()
+    };
+    with_reason(&transition.reason, wire)
 }
 
-fn reason_to_wire(
-    reason: &Reason,
-) -> (v1::TransitionReason, Option<v1::RuleCrossing>, Option<v1::ProbeTally>) {
-    use v1::TransitionReason as Wire;
+/// A transition with its reason, as a word and as data.
+fn with_reason(reason: &Reason, wire: v1::Transition) -> v1::Transition {
+    use v1::TransitionReason as Word;
+    let word = |word: Word, wire: v1::Transition| v1::Transition { reason: word.into(), ..wire };
+    let probes = |word: Word, probes: &ProbeTally, needed: u32, limit: Option<Duration>| v1::Transition {
+        reason: word.into(),
+        probes: Some(probes_to_wire(probes, needed, limit)),
+        ..wire.clone()
+    };
     match reason {
         Reason::RuleCrossed { crossing } => {
-            let reading = crossing.reading;
-            let wire = v1::RuleCrossing {
-                rule: reading.rule.to_string(),
-                measure: reading.rule.measure().into(),
-                calls: reading.calls,
-                matched: reading.matched,
-                threshold: reading.rule.threshold().into(),
-                minimum_calls: reading.rule.minimum_calls().into(),
-                within: within(&reading.rule),
-                last: match reading.rule.window() {
-                    Some(Window::Last(size)) => size,
-                    Some(Window::Within(_)) | None => 0,
-                },
-                affected_instances: crossing.affected,
-            };
-            (Wire::RuleCrossed, Some(wire), None)
+            v1::Transition { crossing: Some(crossing_to_wire(crossing)), ..word(Word::RuleCrossed, wire) }
         }
-        Reason::WaitOver { .. } => (Wire::WaitOver, None, None),
-        Reason::ProbesFailed { probes, .. } => (Wire::ProbesFailed, None, Some(probes_to_wire(probes))),
-        Reason::ProbesSlow { probes, .. } => (Wire::ProbesSlow, None, Some(probes_to_wire(probes))),
-        Reason::ProbesSucceeded { probes, .. } => (Wire::ProbesSucceeded, None, Some(probes_to_wire(probes))),
-        Reason::HalfOpenLimit { probes, .. } => (Wire::HalfOpenLimit, None, Some(probes_to_wire(probes))),
-        Reason::Operator { .. } | Reason::Reset { .. } => (Wire::Operator, None, None),
-        Reason::OverrideSet { .. } => (Wire::OverrideSet, None, None),
-        Reason::OverrideEnded { .. } => (Wire::OverrideEnded, None, None),
-        Reason::Restored => (Wire::Restored, None, None),
+        Reason::RetryAfter { asked, required, longest } => v1::Transition {
+            asked_to_wait: Some(v1::AskedToWait {
+                asked_instances: *asked,
+                required_instances: *required,
+                longest: Some(duration_to_wire(*longest)),
+            }),
+            ..word(Word::RetryAfter, wire)
+        },
+        Reason::WaitOver { .. } => word(Word::WaitOver, wire),
+        Reason::ProbesFailed { probes: tally, needed } => probes(Word::ProbesFailed, tally, *needed, None),
+        Reason::ProbesSlow { probes: tally, needed } => probes(Word::ProbesSlow, tally, *needed, None),
+        Reason::ProbesSucceeded { probes: tally, needed } => {
+            probes(Word::ProbesSucceeded, tally, *needed, None)
+        }
+        Reason::HalfOpenLimit { probes: tally, limit } => probes(Word::HalfOpenLimit, tally, 0, Some(*limit)),
+        Reason::Operator { hand } | Reason::Reset { hand } => with_hand(hand, word(Word::Operator, wire)),
+        Reason::OverrideSet { hand, until } => v1::Transition {
+            set_for: until.map(duration_to_wire),
+            ..with_hand(hand, word(Word::OverrideSet, wire))
+        },
+        Reason::OverrideEnded { hand: Some(hand) } => with_hand(hand, word(Word::OverrideEnded, wire)),
+        Reason::OverrideEnded { hand: None } => word(Word::OverrideEnded, wire),
+        Reason::Restored => word(Word::Restored, wire),
     }
 }
 
-fn within(rule: &Rule) -> Option<prost_types::Duration> {
-    match rule.window() {
-        Some(Window::Within(span)) => Some(duration_to_wire(span)),
-        Some(Window::Last(_)) | None => None,
-    }
+fn with_hand(hand: &Hand, wire: v1::Transition) -> v1::Transition {
+    v1::Transition { who: hand.who.to_string(), why: hand.why.to_string(), ..wire }
 }
 
-const fn probes_to_wire(probes: &ProbeTally) -> v1::ProbeTally {
+fn probes_to_wire(probes: &ProbeTally, needed: u32, limit: Option<Duration>) -> v1::ProbeTally {
     v1::ProbeTally {
         permitted: probes.permitted,
         succeeded: probes.succeeded,
         failed: probes.failed,
         slow: probes.slow,
         expired: probes.expired,
+        overdue: probes.overdue,
+        needed,
+        limit: limit.map(duration_to_wire),
     }
 }
 

@@ -9,7 +9,7 @@ pub(crate) mod rpcs;
 mod validate;
 mod watch;
 
-use std::pin::Pin;
+use std::{net::IpAddr, pin::Pin};
 
 use panelboard_proto::v1::{
     AcquireRequest, AcquireResponse, GetBreakerRequest, GetBreakerResponse, ListBreakersRequest,
@@ -28,6 +28,11 @@ pub(crate) fn service(parts: Parts) -> BreakerServiceServer<Parts> {
     BreakerServiceServer::new(parts).max_decoding_message_size(bytes).max_encoding_message_size(bytes)
 }
 
+/// Where a call comes from; behind a proxy that is the proxy.
+fn from<T>(request: &Request<T>) -> Option<IpAddr> {
+    request.remote_addr().map(|addr| addr.ip())
+}
+
 /// A stream of watch messages.
 type Watching = Pin<Box<dyn Stream<Item = Result<WatchResponse, Status>> + Send>>;
 
@@ -36,15 +41,18 @@ impl BreakerService for Parts {
     type WatchStream = Watching;
 
     async fn acquire(&self, request: Request<AcquireRequest>) -> Result<Response<AcquireResponse>, Status> {
-        self.rpcs.observe("Acquire", acquire::acquire(self, request.into_inner())).await
+        let from = from(&request);
+        self.rpcs.observe("Acquire", acquire::acquire(self, request.into_inner(), from)).await
     }
 
     async fn report(&self, request: Request<ReportRequest>) -> Result<Response<ReportResponse>, Status> {
-        self.rpcs.observe("Report", async { report::report(self, &request.into_inner()) }).await
+        let from = from(&request);
+        self.rpcs.observe("Report", async { report::report(self, &request.into_inner(), from) }).await
     }
 
     async fn watch(&self, request: Request<WatchRequest>) -> Result<Response<Watching>, Status> {
-        self.rpcs.observe("Watch", watch::watch(self, request.into_inner())).await
+        let from = from(&request);
+        self.rpcs.observe("Watch", watch::watch(self, request.into_inner(), from)).await
     }
 
     async fn get_breaker(

@@ -2,6 +2,7 @@
 //! reads.
 
 mod breakers;
+mod json;
 
 use std::sync::Arc;
 

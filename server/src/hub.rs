@@ -13,13 +13,14 @@ mod token;
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    hash::Hash,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
 
-use panelboard_core::{BreakerName, Policy, Version};
+use panelboard_core::{BreakerName, Instance, Policy, Status, Version};
 use panelboard_proto::{
     convert::{Times, status_to_wire},
     v1,
@@ -61,6 +62,8 @@ struct State {
     forgotten: u64,
     subscribers: HashMap<u64, Arc<Subscriber>>,
     named: HashMap<BreakerName, HashSet<u64>>,
+    /// Subscribers by who they are: what concerns one instance is told to its streams alone.
+    of: HashMap<Instance, HashSet<u64>>,
     patterned: HashSet<u64>,
     next_id: u64,
 }
@@ -80,6 +83,8 @@ pub(crate) enum Value {
         status: Arc<v1::BreakerStatus>,
         /// The policy in force.
         policy: Arc<Policy>,
+        /// Instances are kept out although the fleet is CLOSED: each has to be told for itself.
+        quarantines: bool,
     },
     /// It is gone.
     Deleted {
@@ -139,10 +144,8 @@ impl Hub {
         let mut state = self.lock();
         for change in changes {
             let value = match &change.what {
-                What::Changed { status, last, .. } => {
-                    let last = last.as_deref().cloned();
-                    let wire = status_to_wire(change.name.as_str(), status, last, false, Times::Ticks);
-                    Value::Live { status: Arc::new(wire), policy: Arc::clone(&status.policy) }
+                What::Changed { status, last, .. } | What::ChangedFor { status, last, .. } => {
+                    live(&change.name, status, last.as_deref().cloned())
                 }
                 What::Deleted { version, .. } => Value::Deleted { version: *version },
             };
@@ -165,6 +168,7 @@ impl Hub {
     /// [`TooManyStreams`].
     pub(crate) fn subscribe(
         &self,
+        instance: Instance,
         selection: Selection,
         resume: &[u8],
     ) -> Result<(Arc<Subscriber>, Start), TooManyStreams> {
@@ -178,7 +182,7 @@ impl Hub {
         }
         let id = state.next_id;
         state.next_id += 1;
-        let subscriber = Arc::new(Subscriber::new(id, selection));
+        let subscriber = Arc::new(Subscriber::new(id, instance, selection));
         let is_news = |entry: &Entry| match since {
             Some(since) => entry.position > since,
             // A snapshot leaves out what is gone already.
@@ -300,8 +304,12 @@ impl State {
                 self.entries.remove(&name);
             }
         }
-        let by_name = self.named.get(&change.name).into_iter().flatten();
-        for id in by_name.chain(&self.patterned) {
+        let (by_name, patterned) = (self.named.get(&change.name), Some(&self.patterned));
+        let concerned = match &change.what {
+            What::ChangedFor { instance, .. } => [self.of.get(instance), None],
+            What::Changed { .. } | What::Deleted { .. } => [by_name, patterned],
+        };
+        for id in concerned.into_iter().flatten().flatten() {
             if let Some(subscriber) = self.subscribers.get(id)
                 && subscriber.selection.matches(&change.name)
             {
@@ -317,19 +325,33 @@ impl State {
         if subscriber.selection.has_patterns() {
             self.patterned.insert(subscriber.id);
         }
+        self.of.entry(subscriber.instance.clone()).or_default().insert(subscriber.id);
         self.subscribers.insert(subscriber.id, Arc::clone(subscriber));
     }
 
     fn remove(&mut self, subscriber: &Subscriber) {
         for name in subscriber.selection.names() {
-            if let Some(ids) = self.named.get_mut(name) {
-                ids.remove(&subscriber.id);
-                if ids.is_empty() {
-                    self.named.remove(name);
-                }
-            }
+            strike(&mut self.named, name, subscriber.id);
         }
+        strike(&mut self.of, &subscriber.instance, subscriber.id);
         self.patterned.remove(&subscriber.id);
         self.subscribers.remove(&subscriber.id);
+    }
+}
+
+fn live(name: &BreakerName, status: &Status, last: Option<v1::Transition>) -> Value {
+    Value::Live {
+        status: Arc::new(status_to_wire(name.as_str(), status, last, false, Times::Ticks)),
+        policy: Arc::clone(&status.policy),
+        quarantines: status.quarantined_instances > 0,
+    }
+}
+
+fn strike<K: Eq + Hash>(all: &mut HashMap<K, HashSet<u64>>, key: &K, id: u64) {
+    if let Some(ids) = all.get_mut(key) {
+        ids.remove(&id);
+        if ids.is_empty() {
+            all.remove(key);
+        }
     }
 }

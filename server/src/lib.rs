@@ -12,6 +12,8 @@ mod grpc;
 mod history;
 mod http;
 mod hub;
+mod identities;
+mod journal;
 pub mod limits;
 pub mod logging;
 mod metrics;

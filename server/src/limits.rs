@@ -128,6 +128,22 @@ pub(crate) const NEAREST_AMONG: usize = 2_000;
 /// Incidents on the page of a breaker; ListTransitions has all.
 pub(crate) const INCIDENTS_SHOWN: usize = 10;
 
+/// Quarantined instances of a breaker that are told of by name; the others are counted.
+pub(crate) const QUARANTINES_SHOWN: usize = 100;
+
+/// Lines about quarantines in one second of the log; more are counted. A dependency that asks every instance to wait
+/// must not fill the disk.
+pub(crate) const QUARANTINES_LOGGED_PER_SECOND: u32 = 20;
+
+/// Instances whose hosts are compared, so that two of one name are noticed.
+pub(crate) const IDENTITIES: usize = 100_000;
+
+/// Sessions of one instance whose hosts are compared: the latest.
+pub(crate) const SIGHTINGS: usize = 8;
+
+/// Warnings in a minute about instances of one name on several hosts; more are counted.
+pub(crate) const CONFLICTS_TOLD_PER_MINUTE: u32 = 10;
+
 /// One entry of [`ALL`].
 #[derive(Debug)]
 pub(crate) struct Limit {

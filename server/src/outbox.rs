@@ -8,7 +8,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use panelboard_core::{BreakerName, Status, Transition};
+use panelboard_core::{BreakerName, Instance, Quarantine, Status, Transition, WouldOpen};
 use panelboard_proto::{store, v1};
 use tokio::sync::Notify;
 
@@ -37,6 +37,17 @@ pub(crate) enum What {
         /// What is to be stored, if this change has to survive a restart.
         stored: Option<Box<store::StoredBreaker>>,
     },
+    /// One instance has a new value; to all others nothing changed.
+    ChangedFor {
+        /// The instance.
+        instance: Instance,
+        /// The value.
+        status: Box<Status>,
+        /// The transition that began its state.
+        last: Option<Arc<v1::Transition>>,
+        /// What happened to the instance.
+        quarantine: Arc<Quarantine>,
+    },
     /// The breaker is gone.
     Deleted {
         /// The revision of its deletion.
@@ -55,6 +66,13 @@ pub(crate) enum Event {
     Transition {
         /// As the rules gave it.
         transition: Arc<Transition>,
+        /// The incidents that it changed, as they are now.
+        incidents: Vec<Arc<v1::Incident>>,
+    },
+    /// Under METRICS_ONLY a rule is crossed, or is not any more.
+    WouldOpen {
+        /// What would have opened it, if that begins a new incident.
+        news: Option<Arc<WouldOpen>>,
         /// The incident that it belongs to, as it is now.
         incident: Option<Arc<v1::Incident>>,
     },

@@ -107,7 +107,11 @@ impl Persist {
         }
         for record in store.scan_all(INCIDENT).await? {
             stored.versions.insert(record.key.clone(), record.version);
-            let Some(value) = decode::<v1::Incident>(&record) else { continue };
+            let Some(mut value) = decode::<v1::Incident>(&record) else { continue };
+            if history::end_would_open(&mut value, clock.unix_ms()) {
+                // What crossed the rule is not kept over a restart.
+                pending.writes.insert(record.key.clone(), Some(value.encode_to_vec()));
+            }
             if history::is_old(&value, clock.unix_ms(), &limits) {
                 // Nothing else would come by here for a breaker that is not used again.
                 pending.writes.insert(record.key, None);
@@ -329,7 +333,12 @@ impl Pending {
                 if let (Some(record), Ok(key)) = (stored, Key::new(format!("{BREAKER}{}", change.name))) {
                     self.writes.insert(key, Some(record.encode_to_vec()));
                 }
-                if let Event::Transition { incident: Some(incident), .. } = event {
+                let incidents = match event {
+                    Event::Transition { incidents, .. } => incidents.as_slice(),
+                    Event::WouldOpen { incident, .. } => incident.as_slice(),
+                    Event::Created | Event::Other => &[],
+                };
+                for incident in incidents {
                     let opened = history::opened_unix_ms(incident);
                     if let Some(key) = incident_key(&change.name, opened) {
                         self.writes.insert(key, Some(incident.encode_to_vec()));
@@ -337,6 +346,8 @@ impl Pending {
                     }
                 }
             }
+            // Nobody is kept out after a restart.
+            What::ChangedFor { .. } => {}
             What::Deleted { keeps_history, .. } => {
                 if let Ok(key) = Key::new(format!("{BREAKER}{}", change.name)) {
                     self.writes.insert(key, None);

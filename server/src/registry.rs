@@ -12,6 +12,7 @@ mod tests;
 
 use std::{
     collections::HashMap,
+    net::IpAddr,
     sync::{
         Arc, Mutex, RwLock,
         atomic::{AtomicU64, Ordering},
@@ -19,10 +20,11 @@ use std::{
 };
 
 use dashmap::DashMap;
-use panelboard_core::BreakerName;
+use panelboard_core::{BreakerName, Caller};
 
 use crate::{
     clock::Clock,
+    identities::Identities,
     limits::Limits,
     metrics::{Clients, Reports},
     outbox::Outbox,
@@ -58,6 +60,8 @@ pub(crate) struct Registry {
     pub(crate) reports: Reports,
     /// Client sessions that watch.
     pub(crate) clients: Clients,
+    /// Where the sessions of each instance are.
+    pub(crate) identities: Identities,
     /// Where the seeds of breakers come from.
     seed: u64,
 }
@@ -109,10 +113,16 @@ impl Registry {
             reloads: Reloads::default(),
             reports: Reports::default(),
             clients: Clients::default(),
+            identities: Identities::default(),
             seed,
         };
         registry.make_named();
         registry.make_stored();
         registry
+    }
+
+    /// A caller was heard from there.
+    pub(crate) fn seen_from(&self, caller: Caller<'_>, from: Option<IpAddr>) {
+        self.identities.seen(caller, from, self.clock.now());
     }
 }

@@ -26,6 +26,8 @@ pub(crate) struct Cell {
     pub(crate) last: Option<Arc<v1::Transition>>,
     /// When the state began, by the wall clock.
     pub(crate) since_unix_ms: u64,
+    /// What METRICS_ONLY keeps from happening now, as it is told.
+    pub(crate) would: Option<Arc<v1::WouldOpen>>,
     /// Incidents, oldest first.
     pub(crate) incidents: VecDeque<Arc<v1::Incident>>,
     /// Everything that was ever reported and refused, for metrics.
@@ -72,6 +74,8 @@ pub(crate) struct Counters {
     pub(crate) probes_expired: u32,
     /// How long a rule was crossed under METRICS_ONLY.
     pub(crate) would_open: WouldOpen,
+    /// Quarantines that began, by why.
+    pub(crate) quarantines: BTreeMap<&'static str, u64>,
 }
 
 /// How half-open periods end by themselves, as labels.

@@ -9,7 +9,7 @@ use tokio::{net::TcpListener, task::JoinSet};
 use crate::{
     http,
     hub::Hub,
-    outbox::{Event, Posted, What},
+    journal::Journal,
     parts::Parts,
     persist::Persist,
     policies::{Policies, Watcher},
@@ -35,30 +35,16 @@ pub(crate) fn spawn(parts: &Parts, http: TcpListener) -> JoinSet<()> {
 
 /// Takes changes out of the outbox and hands each on exactly once, in order: to the watchers, to the store, to the log.
 async fn pump(registry: Arc<Registry>, hub: Arc<Hub>, persist: Arc<Persist>) {
+    let mut journal = Journal::default();
     loop {
         let changes = registry.outbox.take().await;
         // Noting down waits for nothing. It comes first, so that what has been published has been noted down.
         persist.note(&changes);
         hub.publish(&changes);
         for change in &changes {
-            log(change);
+            journal.note(change, registry.clock.now());
         }
     }
-}
-
-/// One line per transition.
-fn log(change: &Posted) {
-    let What::Changed { status, event: Event::Transition { transition, .. }, .. } = &change.what else {
-        return;
-    };
-    let spec = status.policy.spec();
-    let owner = if spec.owner.is_empty() { String::new() } else { format!("; owner {}", spec.owner) };
-    tracing::info!(
-        breaker = change.name.as_str(),
-        generation = %transition.generation,
-        "{} {transition}{owner}",
-        change.name
-    );
 }
 
 /// The one timer.
@@ -77,6 +63,7 @@ async fn expire(registry: Arc<Registry>, hub: Arc<Hub>) {
         let next = registry.clock.now().plus(EXPIRY);
         registry.clock.sleep_until(next).await;
         registry.expire_idle(|name| hub.is_named(name));
+        registry.identities.sweep(registry.clock.now());
     }
 }
 

@@ -7,6 +7,7 @@ mod acquire;
 mod concurrency;
 mod drain;
 mod errors;
+mod guard;
 mod http;
 mod report;
 mod restart;

@@ -117,6 +117,13 @@ impl Local {
         self.breaker.deadline()
     }
 
+    /// What keeps this client out although its breaker is CLOSED, and until when: the dependency asked it to wait. Alone
+    /// it is the fleet, so what its own calls come to opens the breaker instead.
+    pub(crate) fn held(&self, now: Timestamp) -> Option<(Timestamp, Arc<str>)> {
+        let held = self.breaker.quarantine_of(&self.me, now)?;
+        Some((held.until, held.why.to_string().into()))
+    }
+
     /// CLOSED under no override.
     pub(crate) fn is_plainly_closed(&self) -> bool {
         self.condition() == Condition { state: StateKind::Closed, over: None }

@@ -92,7 +92,9 @@ pub(crate) fn known(status: &v1::BreakerStatus, base: Base) -> (Known, Vec<Viola
 
 /// Why a breaker is as it is, short: the rule that was crossed with its numbers, else the server's sentence.
 fn explanation(last: &v1::Transition) -> Arc<str> {
-    let short = last.crossing.as_ref().and_then(|crossing| {
+    // By votes it trips although the fleet's own rate may be far from the threshold.
+    let crossing = last.crossing.as_ref().filter(|crossing| crossing.by() != v1::TripBy::Votes);
+    let short = crossing.and_then(|crossing| {
         let rate = |hundredths| Rate::from_hundredths(u32::try_from(hundredths).ok()?);
         let (matched, calls, threshold) = (crossing.matched, crossing.calls, crossing.threshold);
         match crossing.measure.as_str() {
@@ -230,8 +232,16 @@ mod tests {
             threshold: 5_000,
             ..v1::RuleCrossing::default()
         };
-        let last = v1::Transition { crossing: Some(crossing), ..v1::Transition::default() };
+        let last = v1::Transition { crossing: Some(crossing.clone()), ..v1::Transition::default() };
         assert_eq!(&*explanation(&last), "failure rate 62.5 % >= 50 %");
+        let crossing = v1::RuleCrossing { by: v1::TripBy::Votes.into(), matched: 1, ..crossing };
+        let sentence = "9 of 10 instances each cross failure rate >= 50 %";
+        let last = v1::Transition {
+            crossing: Some(crossing),
+            explanation: sentence.into(),
+            ..v1::Transition::default()
+        };
+        assert_eq!(&*explanation(&last), sentence);
         let last = v1::Transition { explanation: "moved by ana: drill".into(), ..v1::Transition::default() };
         assert_eq!(&*explanation(&last), "moved by ana: drill");
     }

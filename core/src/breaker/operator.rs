@@ -139,7 +139,7 @@ impl Breaker {
             OverrideKind::ForcedOpen => State::ForcedOpen(Forced { hand, until }),
             OverrideKind::Disabled => State::Disabled(Forced { hand, until }),
             OverrideKind::MetricsOnly => {
-                let tallies = Tallies::new(&self.policy, now);
+                let tallies = Tallies::new(&self.policy, false, now);
                 State::MetricsOnly(MetricsOnly { hand, until, tallies, unjudged: None, would_open: None })
             }
         }

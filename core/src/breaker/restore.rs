@@ -6,6 +6,7 @@ use super::{Breaker, Settings};
 use crate::{
     half_open::{HalfOpen, LEASE_GRACE},
     ids::Moment,
+    members::KNOWN_FOR,
     policy::Policy,
     state::{Open, State},
     time::Timestamp,
@@ -73,10 +74,12 @@ impl Breaker {
     pub fn restore(policy: Arc<Policy>, settings: Settings, stored: &Stored, at: Moment) -> Self {
         let mut breaker = Self::new(policy, settings, at);
         breaker.last.clone_from(&stored.last);
+        // The first to come back is not alone for that: as many as there were are on their way.
+        let (others, mut until) = (stored.last.as_ref().map_or(0, |last| last.active_instances), at.now);
         match &stored.state {
             StoredState::Closed => {}
             StoredState::Open { wait, remaining } => {
-                let until = at.now.plus((*remaining).min(wait.total));
+                until = at.now.plus((*remaining).min(wait.total));
                 breaker.state = State::Open(Open { until, wait: *wait, readings: Vec::new() });
             }
             StoredState::HalfOpen { reopenings } => {
@@ -85,12 +88,14 @@ impl Breaker {
                 // So that the transition tells where it comes from.
                 breaker.state = State::HalfOpen(HalfOpen::new(&breaker.policy, *reopenings, at.now));
                 breaker.open_for(wait, Vec::new(), Reason::Restored, at);
+                until = at.now.plus(total);
             }
             StoredState::Overridden { kind, hand, remaining } => {
                 let until = remaining.map(|span| at.now.plus(span));
                 breaker.state = breaker.overridden(*kind, hand.clone(), until, at.now);
             }
         }
+        breaker.members.presume(others, until.plus(KNOWN_FOR), at.now);
         breaker
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     state::State,
     tally::Reading,
     time::Timestamp,
-    transition::{Condition, Hand, OverrideKind, StateKind, Transition},
+    transition::{Condition, Hand, OverrideKind, StateKind, Transition, WouldOpen},
 };
 
 /// What a caller may do.
@@ -33,8 +33,8 @@ pub struct OverrideStatus {
     pub hand: Hand,
     /// When it ends; none: until it is cleared.
     pub until: Option<Timestamp>,
-    /// METRICS_ONLY: a rule is crossed.
-    pub would_open: bool,
+    /// METRICS_ONLY: a rule is crossed; without the override the breaker would be OPEN.
+    pub would_open: Option<Arc<WouldOpen>>,
 }
 
 /// The spread after closing.
@@ -67,6 +67,8 @@ pub struct Status {
     pub ask_within: Duration,
     /// The transition that began the state.
     pub last: Option<Arc<Transition>>,
+    /// Instances that are kept out while the breaker is CLOSED.
+    pub quarantined_instances: u32,
     /// Set while it comes back gently.
     pub recovery: Option<Recovery>,
     /// The policy in force.
@@ -92,13 +94,13 @@ impl Breaker {
             State::HalfOpen(half_open) if half_open.places() > 0 => (Admission::Probe, None),
             State::HalfOpen(_) => (Admission::Reject, None),
             State::ForcedOpen(forced) => {
-                (Admission::Reject, over(OverrideKind::ForcedOpen, &forced.hand, forced.until, false))
+                (Admission::Reject, over(OverrideKind::ForcedOpen, &forced.hand, forced.until, None))
             }
             State::Disabled(forced) => {
-                (Admission::Allow, over(OverrideKind::Disabled, &forced.hand, forced.until, false))
+                (Admission::Allow, over(OverrideKind::Disabled, &forced.hand, forced.until, None))
             }
             State::MetricsOnly(only) => {
-                let would_open = only.would_open.is_some();
+                let would_open = only.would_open.clone();
                 (Admission::Allow, over(OverrideKind::MetricsOnly, &only.hand, only.until, would_open))
             }
         };
@@ -112,6 +114,7 @@ impl Breaker {
             active_instances: self.active_instances(now),
             ask_within: self.ask_within(),
             last: self.last.clone(),
+            quarantined_instances: self.quarantined_instances(),
             recovery: self.recovery(now),
             policy: Arc::clone(&self.policy),
         }
@@ -181,7 +184,7 @@ impl Breaker {
     }
 
     /// Instances with a live session.
-    pub const fn known_instances(&self) -> u32 {
+    pub fn known_instances(&self) -> u32 {
         self.members.known()
     }
 

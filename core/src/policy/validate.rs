@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use super::{PolicySpec, Rule, Window};
+use super::{GuardSpec, PolicySpec, Rule, Window};
 use crate::{classify, name::BreakerName};
 
 /// The most trip rules of a policy.
@@ -23,6 +23,8 @@ pub const PERMITTED_CALLS_MAX: u32 = 1_000;
 pub const TEXT_BYTES_MAX: usize = 1_024;
 /// The most instances that a quorum can ask for.
 const MIN_INSTANCES_MAX: u32 = 1_000;
+/// The most calls that the guard can ask for.
+const GUARD_CALLS_MAX: u32 = 10_000;
 /// The most buckets of a ring: ten for the shortest window, and the longest up to sixty times that.
 const BUCKETS_MAX: u128 = 600;
 
@@ -106,11 +108,20 @@ pub(super) fn violations(spec: &PolicySpec) -> Vec<Violation> {
     waits(&mut found, spec);
     half_open(&mut found, spec);
     found.duration("close.spread", spec.spread, Duration::ZERO, SPREAD_MAX);
-    found.number("guard.min_instances", spec.guard.min_instances, 1, MIN_INSTANCES_MAX);
+    guard(&mut found, &spec.guard);
     for (path, message) in classify::violations(&spec.classification) {
         found.add(format!("classification.{path}"), message);
     }
     found.0
+}
+
+fn guard(found: &mut Findings, guard: &GuardSpec) {
+    found.number("guard.min_instances", guard.min_instances, 1, MIN_INSTANCES_MAX);
+    if guard.share_hundredths > 10_000 {
+        let value = crate::rate::Hundredths(guard.share_hundredths.into());
+        found.add("guard.share", format!("{value}% is out of range: give 0% to 100%"));
+    }
+    found.number("guard.min_calls", guard.min_calls, 1, GUARD_CALLS_MAX);
 }
 
 fn rules(found: &mut Findings, trip: &[Rule]) {
@@ -277,6 +288,17 @@ pub(super) fn warnings(spec: &PolicySpec) -> Vec<Violation> {
             _ => {}
         }
     }
+    if spec.guard.share_hundredths > 5_000 {
+        let value = crate::rate::Hundredths(spec.guard.share_hundredths.into());
+        let message = format!(
+            "{value}% of the instances must fail before it trips by calls: a zone can be down unnoticed, lower it"
+        );
+        found.add("guard.share", message);
+    }
+    if spec.guard.is_off() {
+        let message = "with min_instances 1 and share 0% there is no guard: one sick instance opens the breaker for all";
+        found.add("guard", message);
+    }
     if let Some(limit) = spec.half_open.limit
         && limit < spec.half_open.probe_timeout
     {
@@ -334,6 +356,8 @@ mod tests {
         assert_eq!(paths(|s| s.spread = Duration::from_nanos(5)), ["close.spread"]);
         assert_eq!(paths(|s| s.name = "a b".into()), ["name"]);
         assert_eq!(paths(|s| s.guard.min_instances = 0), ["guard.min_instances"]);
+        assert_eq!(paths(|s| s.guard.share_hundredths = 10_001), ["guard.share"]);
+        assert_eq!(paths(|s| s.guard.min_calls = 0), ["guard.min_calls"]);
         let both = |s: &mut PolicySpec| {
             s.half_open.successes_to_close = Some(4);
             s.half_open.failures_to_open = Some(3);

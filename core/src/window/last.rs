@@ -30,6 +30,11 @@ impl Last {
         self.counts
     }
 
+    /// Whether none of them is a failure or slow.
+    pub(crate) const fn is_spotless(&self) -> bool {
+        self.counts.failures == 0 && self.counts.slow == 0
+    }
+
     /// Adds an entry's outcomes, spread evenly, the trailing streak last; the oldest beyond `size` leave.
     pub(crate) fn add(&mut self, outcomes: Outcomes, streaks: Streaks, size: u32) {
         let size = u64::from(size);

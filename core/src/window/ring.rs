@@ -48,6 +48,8 @@ impl Geometry {
 pub(crate) struct Ring {
     /// By bucket index, oldest first.
     buckets: VecDeque<(u64, Counts)>,
+    /// Failures and slow calls in all buckets, so that a ring without any is told at once.
+    bad: u128,
 }
 
 impl Ring {
@@ -58,6 +60,7 @@ impl Ring {
             return;
         }
         let index = geometry.index(at);
+        self.bad += bad(counts);
         let place = self.buckets.iter().rposition(|&(other, _)| other <= index);
         match place {
             Some(place) if self.buckets[place].0 == index => self.buckets[place].1.add(counts),
@@ -79,6 +82,24 @@ impl Ring {
         sum
     }
 
+    /// Whether nothing in it is a failure or slow: no rule can be crossed by it.
+    pub(crate) const fn is_spotless(&self) -> bool {
+        self.bad == 0
+    }
+
+    /// Takes the counts of another ring out of this one, which is a sum that they went into.
+    pub(crate) fn take(&mut self, other: &Self) {
+        let mut theirs = other.buckets.iter().peekable();
+        for (index, counts) in &mut self.buckets {
+            while theirs.next_if(|(other, _)| other < index).is_some() {}
+            if let Some((_, taken)) = theirs.next_if(|(other, _)| other == index) {
+                let before = bad(*counts);
+                counts.take(*taken);
+                self.bad = self.bad.saturating_sub(before - bad(*counts));
+            }
+        }
+    }
+
     /// The same counts, cut anew.
     pub(crate) fn recut(&self, from: &Geometry, to: &Geometry, now: Timestamp) -> Self {
         let mut ring = Self::default();
@@ -92,9 +113,15 @@ impl Ring {
         let newest = geometry.index(now);
         while self.buckets.front().is_some_and(|&(index, _)| newest.saturating_sub(index) >= geometry.buckets)
         {
-            self.buckets.pop_front();
+            if let Some((_, gone)) = self.buckets.pop_front() {
+                self.bad = self.bad.saturating_sub(bad(gone));
+            }
         }
     }
+}
+
+fn bad(counts: Counts) -> u128 {
+    u128::from(counts.failures) + u128::from(counts.slow)
 }
 
 #[cfg(test)]
@@ -147,6 +174,35 @@ mod tests {
         let calls = |span_ms, now| ring.sum(&geometry, Duration::from_millis(span_ms), at(now)).calls;
         assert_eq!((calls(1_000, 999), calls(1_000, 1_050)), (1, 0));
         assert_eq!((calls(10_000, 9_999), calls(10_000, 10_050)), (1, 0));
+    }
+
+    #[test]
+    fn what_is_taken_out_again_leaves_the_rest() {
+        let geometry = geometry(&[1_000]);
+        let (mut sum, mut one) = (Ring::default(), Ring::default());
+        for (when, is_one) in [(100, true), (150, false), (300, true), (990, false)] {
+            sum.add(&geometry, ONE, at(when), at(when));
+            if is_one {
+                one.add(&geometry, ONE, at(when), at(when));
+            }
+        }
+        sum.take(&one);
+        let left = |ring: &Ring| ring.sum(&geometry, Duration::from_secs(1), at(999));
+        assert_eq!((left(&sum).calls, left(&one).calls, sum.bad), (2, 2, 2));
+        sum.take(&one);
+        assert_eq!(left(&sum).failures, 2, "there is nothing of it left to take");
+    }
+
+    #[test]
+    fn a_ring_is_spotless_once_its_failures_have_left() {
+        let geometry = geometry(&[1_000]);
+        let mut ring = Ring::default();
+        ring.add(&geometry, ONE, at(100), at(100));
+        let well = Counts { failures: 0, ..ONE };
+        ring.add(&geometry, well, at(1_000), at(1_000));
+        assert!(!ring.is_spotless());
+        ring.add(&geometry, well, at(1_200), at(1_200));
+        assert!(ring.is_spotless());
     }
 
     #[test]

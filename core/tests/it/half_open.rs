@@ -115,7 +115,7 @@ fn no_more_failures_are_needed_than_instances_are_known() {
 
 #[test]
 fn places_of_failed_probes_come_back_until_the_quorum() {
-    let guard = GuardSpec { min_instances: 3 };
+    let guard = GuardSpec { min_instances: 3, ..GuardSpec::default() };
     let mut world = period_of(PolicySpec { guard, ..spec_of(2, 100) }, &["a", "b", "c", "d"]);
     let grants = [world.grant("a"), world.grant("b")];
     assert_eq!(world.refusal("c").reason, RejectionReason::ProbesTaken);
@@ -139,9 +139,10 @@ fn slow_probes_reopen_and_fast_ones_are_needed_to_close() {
     probe(&mut world, "b", SLOW_SUCCESS);
     assert!(matches!(last(&world).reason, Reason::ProbesSlow { needed: 2, .. }));
     let mut world = slow();
-    for outcomes in [SLOW_SUCCESS, successes(1), successes(1), successes(1)] {
+    probe(&mut world, "b", SLOW_SUCCESS);
+    for _ in 0..3 {
         assert_eq!(world.state(), "HALF_OPEN");
-        probe(&mut world, "a", outcomes);
+        probe(&mut world, "a", successes(1));
     }
     assert_eq!(world.state(), "HALF_OPEN", "the last one may be slow");
     probe(&mut world, "a", successes(1));
@@ -299,8 +300,8 @@ mod never_stuck {
 
     // Proved by giving back one place of an instance's failures only: stuck with three permitted and two instances.
 
-    /// What an instance had, as far as the rules look at it: (succeeded, failed, out).
-    type Had = (u32, u32, u32);
+    /// What an instance had, as far as the rules look at it: (succeeded, failed, out, bad).
+    type Had = (u32, u32, u32, u32);
 
     struct Search {
         names: &'static [&'static str],
@@ -335,10 +336,10 @@ mod never_stuck {
             if world.state() != "HALF_OPEN" {
                 self.ends.insert(world.state());
                 // Every one of the instances watches, so every one is known.
-                let failed_by = had.iter().filter(|had| had.1 > 0).count();
+                let bad_by = had.iter().filter(|had| had.3 > 0).count();
                 let quorum = self.names.len().min(self.trip.min_instances as usize);
-                let by_failures = matches!(last(world).reason, Reason::ProbesFailed { .. });
-                assert!(!by_failures || failed_by >= quorum, "decided by {failed_by}: {:?}", self.trip);
+                let reopened = world.state() == "OPEN";
+                assert!(!reopened || bad_by >= quorum, "decided by {bad_by}: {:?}", self.trip);
                 assert_eq!(world.path().len(), 2, "one verdict: {:?}", world.path());
                 return;
             }
@@ -370,6 +371,8 @@ mod never_stuck {
                     next.had[who].2 -= 1;
                     next.had[who].0 += u32::from(outcomes.successes > 0);
                     next.had[who].1 += u32::from(outcomes.failures > 0);
+                    let is_slow = self.trip.slow.is_some() && outcomes.slow() > 0;
+                    next.had[who].3 += u32::from(outcomes.failures > 0 || is_slow);
                     next.slow += u32::from(outcomes.slow() > 0);
                     assert_eq!(next.world.end(self.names[who], grant, *outcomes), Reported::Counted);
                     next.free = free_places(&next);
@@ -402,9 +405,9 @@ mod never_stuck {
             failures_to_open: trip.set.map(|set| set.1),
             ..HalfOpenSpec::default()
         };
-        let guard = GuardSpec { min_instances: trip.min_instances };
+        let guard = GuardSpec { min_instances: trip.min_instances, ..GuardSpec::default() };
         let world = period_of(PolicySpec { half_open, guard, ..spec(rules) }, names);
-        let point = Point { world, out: Vec::new(), had: vec![(0, 0, 0); names.len()], slow: 0, free: 0 };
+        let point = Point { world, out: Vec::new(), had: vec![(0, 0, 0, 0); names.len()], slow: 0, free: 0 };
         let mut search = Search { names, trip, seen: HashSet::new(), ends: HashSet::new() };
         search.go(&point);
         search.ends
@@ -453,5 +456,125 @@ mod never_stuck {
                 }
             }
         }
+    }
+}
+
+/// Who is alone, and who has had its turn.
+mod sick_callers {
+    use super::*;
+
+    fn with_slow(permitted_calls: u32, slow: u32) -> PolicySpec {
+        let half_open = HalfOpenSpec { permitted_calls, ..HalfOpenSpec::default() };
+        PolicySpec {
+            half_open,
+            ..spec(vec![rate(50, within(10_000), 10), slow_rate(slow, within(10_000), 10)])
+        }
+    }
+
+    #[test]
+    fn a_slow_one_that_asks_first_does_not_reopen_alone_nor_take_the_places() {
+        for permitted in 1..=5 {
+            let mut world = period_of(with_slow(permitted, 20), &["slow", "well"]);
+            probe(&mut world, "slow", SLOW_SUCCESS);
+            assert_eq!(world.state(), "HALF_OPEN", "{permitted} permitted");
+            assert_eq!(world.refusal("slow").reason, RejectionReason::ProbesTaken);
+            while world.state() == "HALF_OPEN" {
+                probe(&mut world, "well", successes(1));
+            }
+            assert_eq!(world.state(), "CLOSED", "{permitted} permitted");
+        }
+    }
+
+    #[test]
+    fn two_that_are_slow_reopen() {
+        let mut world = period_of(with_slow(5, 20), &["a", "b", "c"]);
+        probe(&mut world, "a", SLOW_SUCCESS);
+        probe(&mut world, "b", SLOW_SUCCESS);
+        assert!(matches!(last(&world).reason, Reason::ProbesSlow { needed: 2, .. }));
+    }
+
+    #[test]
+    fn one_that_fails_and_one_that_is_slow_agree() {
+        let mut world = period_of(with_slow(5, 20), &["a", "b"]);
+        probe(&mut world, "a", failures(1));
+        probe(&mut world, "b", SLOW_SUCCESS);
+        assert_eq!(world.state(), "OPEN");
+    }
+
+    #[test]
+    fn who_lets_a_lease_run_out_has_had_its_turn() {
+        let mut world = period(1, 50, &["leaks", "well"]);
+        world.grant("leaks");
+        assert_eq!(world.refusal("well").reason, RejectionReason::ProbesTaken);
+        world.pass(11_000);
+        assert_eq!(world.refusal("leaks").reason, RejectionReason::ProbesTaken);
+        probe(&mut world, "well", successes(1));
+        assert_eq!(world.state(), "CLOSED");
+    }
+
+    #[test]
+    fn those_that_share_a_place_decide_nothing() {
+        let settings = Settings { instances_max: 2, ..SETTINGS };
+        let mut world = World::with(policy(spec_of(2, 50)), settings);
+        world.watch("a", "w", true).watch("b", "w", true);
+        world.transition_to(Target::HalfOpen).unwrap();
+        probe(&mut world, "other-1", failures(1));
+        probe(&mut world, "a", failures(1));
+        assert_eq!(world.state(), "HALF_OPEN", "one of two that have a say");
+        probe(&mut world, "b", failures(1));
+        assert_eq!(world.state(), "OPEN");
+    }
+
+    /// Those that were there when it opened are waited for: nobody had a reason to speak while all were refused.
+    #[test]
+    fn who_asks_first_after_a_long_wait_is_not_alone() {
+        let mut world = World::new(policy(spec_of(1, 50)));
+        for name in ["sick", "a", "b"] {
+            world.by_hand(name, successes(1));
+        }
+        world.transition_to(Target::Open { wait: Some(ms(60_000)) }).unwrap();
+        world.pass(60_000);
+        probe(&mut world, "sick", failures(1));
+        assert_eq!((world.state(), world.breaker.known_instances()), ("HALF_OPEN", 3));
+        world.pass(5_000);
+        probe(&mut world, "a", successes(1));
+        assert_eq!(world.state(), "CLOSED");
+    }
+
+    #[test]
+    fn nobody_waits_for_one_that_left() {
+        let mut world = World::new(policy(spec_of(1, 50)));
+        world.watch("a", "w", true).watch("b", "w", true);
+        world.transition_to(Target::Open { wait: Some(ms(60_000)) }).unwrap();
+        world.watch("b", "w", false);
+        world.pass(60_000);
+        probe(&mut world, "a", failures(1));
+        assert_eq!(world.state(), "OPEN");
+    }
+
+    #[test]
+    fn who_was_asked_to_wait_leaves_its_place_to_others() {
+        let mut world = period(1, 50, &["a", "b"]);
+        let Grant { generation, probe: id, .. } = world.grant("a");
+        let (outcomes, retry_after) = (ignored(), Some(ms(4_000)));
+        let entry =
+            Entry { generation: Some(generation), probe: id, outcomes, retry_after, ..Entry::default() };
+        world.report("a", &entry);
+        let refusal = world.refusal("a");
+        assert_eq!((refusal.reason, refusal.retry_after), (RejectionReason::Quarantined, Some(ms(4_000))));
+        let others = world.grant("b");
+        world.end("b", others, ignored());
+        world.pass(4_000).grant("a");
+    }
+
+    #[test]
+    fn probes_past_their_deadline_are_told_apart() {
+        let mut world = period(1, 50, &["a", "b"]);
+        for name in ["a", "b"] {
+            let grant = world.grant(name);
+            world.pass(10_000).end(name, grant, failures(1));
+        }
+        let why = Why(&last(&world)).to_string();
+        assert_eq!(why, "2 of 2 probes ran past their deadline, 2 needed to reopen");
     }
 }

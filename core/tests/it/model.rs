@@ -6,7 +6,9 @@
 //! deadline; no deduplication; entries from before the stretch let in; one call too many kept of the last N; a streak
 //! that survives a success, or its forgotten instance; half-open without the quorum, with one place too few given
 //! back, with probes for those that failed, with leases that end at their deadline, with a limit that closes after a
-//! failure; and the rules not looking at what came with the end of a period.
+//! failure; and the rules not looking at what came with the end of a period. Of the guard: one instance fewer left out, or the
+//! ones with the most calls, or in a tie the one with fewer; a vote of more than half; quarantined ones without a vote; their streak
+//! kept; and their calls from before kept after they are back.
 
 use std::collections::BTreeMap;
 
@@ -30,9 +32,52 @@ struct Call {
 
 #[derive(Clone, Debug)]
 enum State {
-    Closed { calls: Vec<Call>, streaks: BTreeMap<usize, u64>, unjudged: Option<u64> },
-    Open { until: u64, reopenings: u32 },
-    HalfOpen { reopenings: u32, leases: Vec<Lease>, probes: Vec<Probed>, asked: Option<u64> },
+    Closed {
+        calls: Vec<Call>,
+        streaks: BTreeMap<usize, u64>,
+        eyes: BTreeMap<usize, Eye>,
+        unjudged: Option<(usize, u64)>,
+    },
+    Open {
+        until: u64,
+        reopenings: u32,
+    },
+    HalfOpen {
+        reopenings: u32,
+        leases: Vec<Lease>,
+        probes: Vec<Probed>,
+        lost: Vec<usize>,
+        asked: Option<u64>,
+    },
+}
+
+/// What is kept in sight of one instance.
+#[derive(Clone, Debug, Default)]
+struct Eye {
+    /// When its newest call was.
+    newest: u64,
+    /// By rule: whether its own calls crossed it at its latest report.
+    crossing: Vec<bool>,
+    since: Option<u64>,
+    /// Until when it is kept out.
+    held: Option<u64>,
+    /// Since when it is back, and what it did.
+    back: Option<(u64, Vec<Call>, Run)>,
+    row: u32,
+    ended: u64,
+}
+
+/// A streak and the longest it has been.
+#[derive(Clone, Copy, Debug, Default)]
+struct Run(u64, u64);
+
+impl Run {
+    fn on(self, entry: &Entry) -> Self {
+        let Streaks { leading, longest, trailing } = entry.streaks();
+        let all = entry.outcomes.successes == 0;
+        let now = if all { self.0 + entry.outcomes.failures } else { trailing };
+        Self(now, self.1.max(self.0 + leading).max(longest).max(now))
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -64,9 +109,13 @@ struct Model {
     moves: Vec<&'static str>,
 }
 
+fn empty() -> State {
+    State::Closed { calls: Vec::new(), streaks: BTreeMap::new(), eyes: BTreeMap::new(), unjudged: None }
+}
+
 impl Model {
     fn new(spec: PolicySpec) -> Self {
-        let state = State::Closed { calls: Vec::new(), streaks: BTreeMap::new(), unjudged: None };
+        let state = empty();
         let (heard, sequences) = (BTreeMap::new(), BTreeMap::new());
         Self { spec, state, entered: 0, seen: 0, heard, sequences, sweep_at: 1_000, moves: Vec::new() }
     }
@@ -126,39 +175,187 @@ impl Model {
         }
     }
 
-    /// (calls, matched, crossed) of each rule.
-    fn readings(&self, reached: u64) -> Vec<(u64, u64, bool)> {
+    /// (calls, matched, crossed) of a rule by these calls, or by a streak.
+    fn read(rule: &Rule, calls: &[Call], longest: u64, minimum: u32) -> (u64, u64, bool) {
+        let count = |is: fn(&Call) -> bool| calls.iter().filter(|call| is(call)).count() as u64;
+        let (all, failed, slow) = (calls.len() as u64, count(|call| call.failed), count(|call| call.slow));
+        let is_reached = |matched: u64, threshold: Rate| {
+            all > 0
+                && all >= u64::from(minimum)
+                && matched * 10_000 >= all * u64::from(threshold.hundredths())
+        };
+        match *rule {
+            Rule::FailureRate { threshold, .. } => (all, failed, is_reached(failed, threshold)),
+            Rule::SlowRate { threshold, .. } => (all, slow, is_reached(slow, threshold)),
+            Rule::Failures { threshold, .. } => (all, failed, failed >= u64::from(threshold)),
+            Rule::ConsecutiveFailures { threshold } => (longest, longest, longest >= u64::from(threshold)),
+        }
+    }
+
+    fn readings(&self) -> Vec<(u64, u64, bool)> {
         let State::Closed { streaks, .. } = &self.state else { return Vec::new() };
-        let count =
-            |calls: &[Call], is: fn(&Call) -> bool| calls.iter().filter(|call| is(call)).count() as u64;
-        let longest = streaks.values().copied().max().unwrap_or(0).max(reached);
+        let longest = streaks.values().copied().max().unwrap_or(0);
         let read = |rule: &Rule| {
             let calls = rule.window().map(|window| self.in_window(window)).unwrap_or_default();
-            let (all, failed) = (calls.len() as u64, count(&calls, |call| call.failed));
-            let slow = count(&calls, |call| call.slow);
-            let is_reached = |matched: u64, threshold: Rate, minimum: u32| {
-                all >= u64::from(minimum) && matched * 10_000 >= all * u64::from(threshold.hundredths())
-            };
-            match *rule {
-                Rule::FailureRate { threshold, minimum_calls, .. } => {
-                    (all, failed, is_reached(failed, threshold, minimum_calls))
-                }
-                Rule::SlowRate { threshold, minimum_calls, .. } => {
-                    (all, slow, is_reached(slow, threshold, minimum_calls))
-                }
-                Rule::Failures { threshold, .. } => (all, failed, failed >= u64::from(threshold)),
-                Rule::ConsecutiveFailures { threshold } => {
-                    (longest, longest, longest >= u64::from(threshold))
-                }
-            }
+            Self::read(rule, &calls, longest, rule.minimum_calls())
         };
         self.spec.trip.iter().map(read).collect()
     }
 
-    fn judge(&mut self, reached: u64) {
-        if self.readings(reached).iter().any(|reading| reading.2) {
+    /// Which rules an instance's own calls cross.
+    fn own(&self, who: usize) -> Vec<bool> {
+        let State::Closed { streaks, .. } = &self.state else { return Vec::new() };
+        let streak = streaks.get(&who).copied().unwrap_or(0);
+        let read = |rule: &Rule| {
+            let mut calls = rule.window().map(|window| self.in_window(window)).unwrap_or_default();
+            calls.retain(|call| call.who == who);
+            Self::read(rule, &calls, streak, rule.minimum_calls()).2
+        };
+        self.spec.trip.iter().map(read).collect()
+    }
+
+    // The guard.
+
+    fn quorum_of(&self) -> (u32, u32) {
+        let State::Closed { eyes, .. } = &self.state else { return (0, 1) };
+        let (seen, window) = (self.seen, self.longest());
+        let active = eyes.values().filter(|eye| seen < eye.newest + window || eye.held.is_some()).count();
+        let (mut active, known) = (u32::try_from(active).unwrap(), self.known());
+        if seen < self.entered + window {
+            active = active.max(known);
+        }
+        let guard = self.spec.guard;
+        let mut required = guard.min_instances;
+        while u64::from(required) * 10_000 < u64::from(active) * u64::from(guard.share_hundredths) {
+            required += 1;
+        }
+        (active, required.min(active.max(guard.min_instances.min(known))).max(1))
+    }
+
+    /// The calls that are left when the worst are left out one by one.
+    fn without_the_worst(&self, rule: &Rule, mut calls: Vec<Call>, most: u32) -> Vec<Call> {
+        for _ in 0..most {
+            let excess = |who: usize| {
+                let own: Vec<Call> = calls.iter().filter(|call| call.who == who).copied().collect();
+                let (all, matched, _) = Self::read(rule, &own, 0, 1);
+                let over = match rule {
+                    Rule::FailureRate { threshold, .. } | Rule::SlowRate { threshold, .. } => {
+                        matched as i64 * 10_000 - all as i64 * i64::from(threshold.hundredths())
+                    }
+                    _ => matched as i64,
+                };
+                (over, all)
+            };
+            let Some(worst) = calls.iter().map(|call| call.who).max_by_key(|who| excess(*who)) else { break };
+            calls.retain(|call| call.who != worst);
+        }
+        calls
+    }
+
+    fn trips(&mut self, reached: Option<(usize, u64)>) -> bool {
+        let (active, required) = self.quorum_of();
+        let guard = self.spec.guard;
+        let is_off = guard.min_instances == 1 && guard.share_hundredths == 0;
+        for (index, rule) in self.spec.trip.clone().iter().enumerate() {
+            let State::Closed { streaks, .. } = &self.state else { return false };
+            if let Rule::ConsecutiveFailures { threshold } = rule {
+                let mut long: Vec<usize> = Vec::new();
+                long.extend(
+                    streaks.iter().filter(|(_, n)| **n >= u64::from(*threshold)).map(|(who, _)| *who),
+                );
+                long.extend(reached.filter(|reached| reached.1 >= u64::from(*threshold)).map(|r| r.0));
+                long.sort_unstable();
+                long.dedup();
+                if long.len() >= required as usize {
+                    return true;
+                }
+            } else if self.readings()[index].2 {
+                let calls = rule.window().map(|window| self.in_window(window)).unwrap_or_default();
+                let minimum = rule.minimum_calls().min(guard.min_calls);
+                let left = self.without_the_worst(rule, calls, required - 1);
+                if is_off || Self::read(rule, &left, 0, minimum).2 {
+                    return true;
+                }
+            }
+            if !is_off && active >= 3 && self.votes(index) * 2 >= active {
+                // What was true at a report may be so no more; once that is seen it counts for the next report only.
+                for who in 0..NAMES.len() {
+                    let is_true = self.own(who).get(index).copied().unwrap_or(false);
+                    let State::Closed { eyes, .. } = &mut self.state else { return false };
+                    if let Some(eye) = eyes.get_mut(&who)
+                        && let Some(crossing) = eye.crossing.get_mut(index)
+                    {
+                        *crossing = *crossing && is_true;
+                    }
+                }
+                let votes = self.votes(index);
+                if votes > 0 && votes * 2 >= active {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    fn votes(&self, index: usize) -> u32 {
+        let State::Closed { eyes, .. } = &self.state else { return 0 };
+        let is_for = |eye: &&Eye| eye.held.is_some() || eye.crossing.get(index).copied().unwrap_or(false);
+        u32::try_from(eyes.values().filter(is_for).count()).unwrap()
+    }
+
+    fn quarantine(&mut self, who: usize) {
+        let now = self.seen;
+        let memory = self.longest().max(FORGET_MS);
+        let State::Closed { eyes, streaks, .. } = &self.state else { return };
+        let (mut eyes, mut streaks) = (eyes.clone(), streaks.clone());
+        let eye = eyes.get_mut(&who).unwrap();
+        let row = if now < eye.ended + memory { eye.row } else { 0 };
+        eye.held = Some(now + self.wait(row));
+        (eye.row, eye.since, eye.back) = (row + 1, None, None);
+        eye.crossing.clear();
+        streaks.remove(&who);
+        if let State::Closed { eyes: old, streaks: old_streaks, .. } = &mut self.state {
+            (*old, *old_streaks) = (eyes, streaks);
+        }
+    }
+
+    /// Whether something with one of the instances is due.
+    fn has_look(&self, now: u64) -> bool {
+        let State::Closed { eyes, .. } = &self.state else { return false };
+        let is_due = |eye: &Eye| {
+            eye.held.is_some_and(|until| now >= until) || eye.since.is_some_and(|since| now >= since + 1_000)
+        };
+        eyes.values().any(is_due)
+    }
+
+    /// Does what is due with the instances; all of it, where the rules do one thing in a call.
+    fn look(&mut self) {
+        let now = self.seen;
+        for who in 0..NAMES.len() {
+            let crosses = self.own(who).contains(&true);
+            let State::Closed { eyes, calls, .. } = &mut self.state else { return };
+            let Some(eye) = eyes.get_mut(&who) else { continue };
+            if eye.held.is_some_and(|until| now >= until) {
+                (eye.held, eye.ended) = (None, now);
+                eye.back = Some((now, Vec::new(), Run::default()));
+                calls.retain(|call| call.who != who);
+            } else if eye.since.is_some_and(|since| now >= since + 1_000) {
+                if crosses {
+                    self.quarantine(who);
+                } else {
+                    eye.since = None;
+                    eye.crossing.clear();
+                }
+            }
+        }
+    }
+
+    fn judge(&mut self, reached: Option<(usize, u64)>) -> bool {
+        let trips = self.trips(reached);
+        if trips {
             self.open(0);
         }
+        trips
     }
 
     fn open(&mut self, reopenings: u32) {
@@ -173,11 +370,18 @@ impl Model {
     }
 
     fn close(&mut self) {
-        self.enter(State::Closed { calls: Vec::new(), streaks: BTreeMap::new(), unjudged: None });
+        self.enter(empty());
     }
 
     fn half_open(&mut self, reopenings: u32) {
-        self.enter(State::HalfOpen { reopenings, leases: Vec::new(), probes: Vec::new(), asked: None });
+        if matches!(self.state, State::Open { .. }) {
+            // Those that were there when nobody was admitted any more still are.
+            let (entered, seen) = (self.entered, self.seen);
+            let heard = self.heard.values_mut().filter(|heard| **heard + KNOWN_MS > entered);
+            heard.for_each(|heard| *heard = seen);
+        }
+        let (leases, probes, lost) = (Vec::new(), Vec::new(), Vec::new());
+        self.enter(State::HalfOpen { reopenings, leases, probes, lost, asked: None });
     }
 
     // Time.
@@ -197,12 +401,13 @@ impl Model {
     /// Forgets the tallies of instances without calls for long: of one, or of all.
     fn forget(&mut self, only: Option<usize>) {
         let (after, seen) = (self.longest().max(FORGET_MS), self.seen);
-        let State::Closed { calls, streaks, .. } = &mut self.state else { return };
+        let State::Closed { calls, streaks, eyes, .. } = &mut self.state else { return };
         for who in 0..NAMES.len() {
-            let newest = calls.iter().filter(|call| call.who == who).map(|call| call.at).max();
-            if only.is_none_or(|only| only == who) && newest.is_some_and(|newest| seen >= newest + after) {
+            let is_old = |eye: &Eye| seen >= eye.newest.max(eye.ended) + after && eye.held.is_none();
+            if only.is_none_or(|only| only == who) && eyes.get(&who).is_some_and(is_old) {
                 calls.retain(|call| call.who != who);
                 streaks.remove(&who);
+                eyes.remove(&who);
             }
         }
     }
@@ -211,8 +416,9 @@ impl Model {
         let seen = self.seen;
         match &mut self.state {
             State::Closed { unjudged, .. } => {
-                if let Some(reached) = unjudged.take() {
-                    self.judge(reached);
+                let reached = unjudged.take();
+                if reached.is_none() || !self.judge(reached) {
+                    self.look();
                 }
             }
             State::Open { until, reopenings } => {
@@ -221,7 +427,8 @@ impl Model {
                     self.half_open(reopenings);
                 }
             }
-            State::HalfOpen { leases, probes, asked, .. } => {
+            State::HalfOpen { leases, probes, lost, asked, .. } => {
+                lost.extend(leases.iter().filter(|lease| seen >= lease.ends).map(|lease| lease.who));
                 leases.retain(|lease| seen < lease.ends);
                 if leases.is_empty() && probes.is_empty() {
                     *asked = None;
@@ -264,10 +471,17 @@ impl Model {
         self.spec.guard.min_instances.min(self.known()).max(1)
     }
 
+    fn is_bad(&self, probe: &Probed) -> bool {
+        probe.failed || probe.slow && self.has_slow_rule()
+    }
+
+    fn bad_instances(&self) -> usize {
+        let State::HalfOpen { probes, .. } = &self.state else { return 0 };
+        (0..NAMES.len()).filter(|who| probes.iter().any(|p| self.is_bad(p) && p.who == *who)).count()
+    }
+
     fn agree(&self) -> bool {
-        let State::HalfOpen { probes, .. } = &self.state else { return false };
-        let failed = (0..NAMES.len()).filter(|who| probes.iter().any(|p| p.failed && p.who == *who)).count();
-        failed >= self.quorum() as usize
+        self.bad_instances() >= self.quorum() as usize
     }
 
     fn decide(&mut self) {
@@ -277,10 +491,12 @@ impl Model {
         let (succeeded, fast) = (count(|p| !p.failed), count(|p| !p.slow));
         let permitted = self.spec.half_open.permitted_calls;
         let to_open = self.least(false).unwrap_or(1);
-        let known = self.known();
-        let needed = if known <= 1 { to_open } else { to_open.min(known).max(self.quorum()) };
+        let most = if self.known() <= 1 { 1_000_000 } else { self.known() };
+        let is_over = failed >= to_open.min(most)
+            || self.least(true).is_some_and(|least| slow >= least.min(most))
+            || self.bad_instances() >= most as usize;
         let reopenings = reopenings + 1;
-        if failed >= needed && self.agree() || self.least(true).is_some_and(|least| slow >= least) {
+        if self.agree() && is_over {
             self.open(reopenings);
         } else if succeeded > permitted - to_open
             && self.least(true).is_none_or(|least| fast > permitted - least)
@@ -298,12 +514,13 @@ impl Model {
     /// Whether this instance is granted a call.
     fn grants(&self, who: usize) -> bool {
         match &self.state {
-            State::Closed { .. } => true,
+            State::Closed { eyes, .. } => eyes.get(&who).is_none_or(|eye| eye.held.is_none()),
             State::Open { .. } => false,
-            State::HalfOpen { leases, probes, .. } => {
-                let its = |is_failed: bool| probes.iter().any(|p| p.who == who && p.failed == is_failed);
+            State::HalfOpen { leases, probes, lost, .. } => {
+                let its = |is_bad: bool| probes.iter().any(|p| p.who == who && self.is_bad(p) == is_bad);
                 let has_one_out = leases.iter().any(|lease| lease.who == who);
-                self.places() > 0 && (self.known() <= 1 || !its(true) && (!has_one_out || its(false)))
+                let had_its_turn = its(true) || lost.contains(&who);
+                self.places() > 0 && (self.known() <= 1 || !had_its_turn && (!has_one_out || its(false)))
             }
         }
     }
@@ -367,7 +584,7 @@ impl Model {
             let slow = if failed { outcomes.slow_failures > 0 } else { outcomes.slow_successes > 0 };
             let State::HalfOpen { probes, .. } = &mut self.state else { return };
             probes.push(Probed { who, failed, slow, back: false });
-            let back = failed && !self.agree();
+            let back = self.is_bad(&Probed { who, failed, slow, back: false }) && !self.agree();
             let State::HalfOpen { probes, .. } = &mut self.state else { return };
             probes.last_mut().unwrap().back = back;
         }
@@ -382,17 +599,45 @@ impl Model {
 
     fn count(&mut self, who: usize, entry: &Entry, at: u64, moved: bool) {
         self.forget(Some(who));
-        let State::Closed { calls, streaks, unjudged } = &mut self.state else { return };
-        calls.extend(spread(who, entry, at));
-        let Streaks { leading, longest, trailing } = entry.streaks();
-        let streak = streaks.entry(who).or_default();
-        let mut reached = (*streak + leading).max(longest);
-        *streak = if entry.outcomes.successes == 0 { *streak + entry.outcomes.failures } else { trailing };
-        reached = reached.max(*streak);
+        let (guard, rules) = (self.spec.guard, self.spec.trip.clone());
+        let now = self.seen;
+        let State::Closed { calls, streaks, eyes, .. } = &mut self.state else { return };
+        let eye = eyes.entry(who).or_insert_with(|| Eye { newest: at, ..Eye::default() });
+        eye.newest = eye.newest.max(at);
+        let (mut reached, mut relapsed) = (0, false);
+        if let Some((since, did, run)) = &mut eye.back {
+            if at >= *since {
+                did.extend(spread(who, entry, at));
+                *run = run.on(entry);
+                let enough = guard.min_calls;
+                if did.len() >= enough as usize {
+                    let crosses =
+                        |rule: &Rule| Self::read(rule, did, run.1, rule.minimum_calls().min(enough)).2;
+                    relapsed = rules.iter().any(crosses);
+                    if !relapsed {
+                        eye.back = None;
+                    }
+                }
+            }
+        } else if eye.held.is_none() {
+            calls.extend(spread(who, entry, at));
+            let streak = streaks.entry(who).or_default();
+            let Run(after, longest) = Run(*streak, 0).on(entry);
+            (*streak, reached) = (after, longest);
+            let crossing = self.own(who);
+            let is_off = guard.min_instances == 1 && guard.share_hundredths == 0;
+            let State::Closed { eyes, .. } = &mut self.state else { return };
+            let eye = eyes.get_mut(&who).unwrap();
+            if !is_off {
+                eye.since = if crossing.contains(&true) { eye.since.or(Some(now)) } else { None };
+                eye.crossing = crossing;
+            }
+        }
         if moved {
-            *unjudged = Some(reached);
-        } else {
-            self.judge(reached);
+            let State::Closed { unjudged, .. } = &mut self.state else { return };
+            *unjudged = Some((who, reached));
+        } else if !self.judge(Some((who, reached))) && relapsed {
+            self.quarantine(who);
         }
     }
 }
@@ -543,12 +788,14 @@ fn policies() -> impl Strategy<Value = PolicySpec> {
         ]
     };
     let trip = (2u32..20).prop_flat_map(move |size| prop::collection::vec(rule(size), 1..4));
-    (trip, 1u32..6, 1u32..4, 500u64..20_000).prop_map(|(trip, permitted_calls, min_instances, limit)| {
-        PolicySpec {
-            half_open: HalfOpenSpec { permitted_calls, limit: Some(ms(limit)), ..HalfOpenSpec::default() },
-            guard: GuardSpec { min_instances },
-            ..spec(trip)
-        }
+    let share = prop_oneof![2 => Just(0u32), 2 => Just(2_000), 1 => Just(5_000), 1 => Just(10_000)];
+    let guard = (1u32..4, share, 1u32..8).prop_map(|(min_instances, share_hundredths, min_calls)| {
+        GuardSpec { min_instances, share_hundredths, min_calls }
+    });
+    (trip, 1u32..6, guard, 500u64..20_000).prop_map(|(trip, permitted_calls, guard, limit)| PolicySpec {
+        half_open: HalfOpenSpec { permitted_calls, limit: Some(ms(limit)), ..HalfOpenSpec::default() },
+        guard,
+        ..spec(trip)
     })
 }
 
@@ -573,11 +820,13 @@ impl Pair {
 
     fn step(&mut self, op: &Op) {
         self.forget();
+        self.look(op);
         match op {
             Op::Pass(millis) => self.world.now = self.world.now.saturating_add_signed(*millis),
             Op::ToDeadline => {
                 if let Some(deadline) = self.world.breaker.deadline() {
                     self.world.now = deadline.as_millis();
+                    self.look(&Op::Tick);
                     self.tick();
                 }
             }
@@ -600,6 +849,18 @@ impl Pair {
 
     fn tick(&mut self) {
         self.world.tick();
+        self.model.arrive(self.world.now, None);
+    }
+
+    /// The rules do one thing in a call, and in which order is no matter of the model: where several things may be due
+    /// with instances, all are done first.
+    fn look(&mut self, op: &Op) {
+        if matches!(op, Op::Pass(_) | Op::ToDeadline | Op::Move(_)) || !self.model.has_look(self.world.now) {
+            return;
+        }
+        for _ in 0..20 {
+            self.world.tick();
+        }
         self.model.arrive(self.world.now, None);
     }
 
@@ -730,7 +991,14 @@ impl Pair {
                 let at = Timestamp::from_millis(model.seen);
                 let found: Vec<_> =
                     world.breaker.readings(at).iter().map(|r| (r.calls, r.matched, r.crossed)).collect();
-                assert_eq!(found, model.readings(0));
+                assert_eq!(found, model.readings());
+                for (who, name) in NAMES.iter().enumerate() {
+                    let kept_out =
+                        world.breaker.quarantine_of(&instance(name), at).map(|q| q.until.as_millis());
+                    let State::Closed { eyes, .. } = &model.state else { return };
+                    let held = eyes.get(&who).and_then(|eye| eye.held).filter(|until| model.seen < *until);
+                    assert_eq!(kept_out, held, "{name}");
+                }
             }
             State::Open { until, .. } => {
                 assert_eq!(world.breaker.deadline(), Some(Timestamp::from_millis(*until)));

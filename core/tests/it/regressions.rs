@@ -90,7 +90,7 @@ fn an_instance_that_comes_back_is_known_once() {
 }
 
 fn streak_of(threshold: u32) -> PolicySpec {
-    spec(vec![Rule::ConsecutiveFailures { threshold }])
+    PolicySpec { guard: GuardSpec::OFF, ..spec(vec![Rule::ConsecutiveFailures { threshold }]) }
 }
 
 /// An entry of five failures and then a success: the streak is reached and broken.
@@ -119,9 +119,9 @@ fn a_broken_streak_would_have_opened() {
     let mut world = World::new(policy(streak_of(5)));
     world.set_override(OverrideKind::MetricsOnly, None);
     world.report("a", &broken_streak());
-    assert!(matches!(world.changes.last(), Some(Change::WouldOpen { crossing: Some(_) })));
+    assert!(matches!(world.changes.last(), Some(Change::WouldOpen { would: Some(_) })));
     world.rest(2);
-    assert!(matches!(world.changes.last(), Some(Change::WouldOpen { crossing: None })));
+    assert!(matches!(world.changes.last(), Some(Change::WouldOpen { would: None })));
 }
 
 /// A crossing in the very call that recorded the end of the one before was missed.
@@ -131,9 +131,9 @@ fn a_crossing_is_not_missed_because_one_has_just_ended() {
     world.set_override(OverrideKind::MetricsOnly, None);
     world.by_hand("a", failures(10));
     world.pass(5_000).by_hand("a", failures(10));
-    assert!(matches!(world.changes.last(), Some(Change::WouldOpen { crossing: None })));
+    assert!(matches!(world.changes.last(), Some(Change::WouldOpen { would: None })));
     world.tick();
-    assert!(matches!(world.changes.last(), Some(Change::WouldOpen { crossing: Some(_) })));
+    assert!(matches!(world.changes.last(), Some(Change::WouldOpen { would: Some(_) })));
 }
 
 /// With a threshold lowered below a streak that is there, the readings said crossed and nothing tripped.
@@ -160,7 +160,9 @@ fn a_retry_after_is_honoured_up_to_its_cap_from_when_it_was_asked() {
     assert_eq!(last.wait.unwrap().retry_after, Some(ms(20_000)));
     world.reset();
     world.report("a", &Entry { outcomes, retry_after: Some(Duration::MAX), ..Entry::default() });
-    world.pass(61_000).by_hand("a", failures(10));
+    // By then it is no wish any more, and the instance that was held back for it is let go.
+    world.pass(61_000).tick();
+    world.by_hand("a", failures(10));
     let Some(Change::Transition(last)) = world.changes.last() else { panic!() };
     assert_eq!(last.wait.unwrap().retry_after, None);
 }

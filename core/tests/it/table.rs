@@ -24,12 +24,15 @@ input                  | CLOSED      | recovering  | OPEN        | HO empty    |
 acquire                | grant =     | turn =      | OPEN =      | probe =     | probe ~     | taken =     | FORCED =    | grant =     | grant =
 success                | counted =   | counted =   | stale =     | unknown =   | counted =   | counted CLOSED | stale =  | none =      | counted =
 failure                | counted =   | counted =   | stale =     | unknown =   | counted =   | counted ~   | stale =     | none =      | counted =
-enough failures        | counted OPEN | counted OPEN | stale =   | unknown =   | counted =   | counted ~   | stale =     | none =      | counted ~
+enough failures        | counted =   | counted =   | stale =     | unknown =   | counted =   | counted ~   | stale =     | none =      | counted =
 ignored                | counted =   | counted =   | counted =   | counted =   | counted =   | counted ~   | counted =   | none =      | counted =
 abandoned              | counted =   | counted =   | counted =   | counted =   | counted =   | counted ~   | counted =   | none =      | counted =
 rejected               | counted =   | counted =   | counted =   | counted =   | counted =   | counted ~   | counted =   | none =      | counted =
 by hand success        | counted =   | counted =   | stale =     | stale =     | stale =     | stale =     | stale =     | none =      | counted =
-by hand failures       | counted OPEN | counted OPEN | stale =   | stale =     | stale =     | stale =     | stale =     | none =      | counted ~
+by hand failures       | counted =   | counted =   | stale =     | stale =     | stale =     | stale =     | stale =     | none =      | counted =
+failures of both       | counted OPEN | counted OPEN | stale =   | stale =     | stale =     | stale =     | stale =     | none =      | counted ~
+own crossing lasts     | ~           | ~           | =           | =           | =           | =           | =           | =           | =
+acquire, kept out      | kept out ~  | kept out ~  | OPEN =      | probe =     | taken =     | taken =     | FORCED =    | grant =     | grant =
 old generation         | stale =     | stale =     | stale =     | stale =     | stale =     | stale =     | stale =     | stale =     | stale =
 made-up generation     | stale =     | stale =     | stale =     | stale =     | stale =     | stale =     | stale =     | stale =     | stale =
 duplicate              | duplicate = | duplicate = | duplicate = | duplicate = | duplicate = | duplicate = | duplicate = | duplicate = | duplicate =
@@ -40,7 +43,7 @@ tick                   | =           | =           | =           | =           |
 tick before the end    | =           | =           | =           | =           | =           | =           | =           | =           | =
 tick at the end        | =           | =           | HALF_OPEN   | =           | =           | =           | HALF_OPEN   | CLOSED      | CLOSED
 tick after the end     | =           | =           | HALF_OPEN   | =           | =           | =           | HALF_OPEN   | CLOSED      | CLOSED
-acquire at the end     | grant =     | grant =     | probe HALF_OPEN | probe = | probe =     | turn CLOSED | probe HALF_OPEN | grant CLOSED | grant CLOSED
+acquire at the end     | grant =     | grant =     | probe HALF_OPEN | probe = | taken =     | turn CLOSED | probe HALF_OPEN | grant CLOSED | grant CLOSED
 tick an hour later     | =           | =           | HALF_OPEN   | =           | =           | CLOSED      | HALF_OPEN   | CLOSED      | CLOSED
 to CLOSED              | =           | =           | CLOSED      | CLOSED      | CLOSED      | CLOSED      | refused =   | refused =   | refused =
 to OPEN                | OPEN        | OPEN        | ~           | OPEN        | OPEN        | OPEN        | refused =   | refused =   | refused =
@@ -148,6 +151,19 @@ fn apply(start: &mut Start, input: &str) -> String {
         "rejected" => reported(world.report("a", &of(Outcomes { rejected: 1, ..Outcomes::default() }))),
         "by hand success" => reported(world.by_hand("a", successes(1))),
         "by hand failures" => reported(world.by_hand("a", failures(ten))),
+        "failures of both" => {
+            world.by_hand("a", failures(ten));
+            reported(world.by_hand("b", failures(ten)))
+        }
+        "own crossing lasts" => {
+            world.by_hand("a", failures(ten));
+            ticked(world.pass(1_000))
+        }
+        "acquire, kept out" => {
+            world.by_hand("a", failures(ten));
+            world.pass(1_000).tick();
+            decided(world.acquire("a"))
+        }
         "old generation" => {
             let entry = Entry { generation: Some(*old), ..of(failures(ten)) };
             reported(world.report("a", &entry))
@@ -215,6 +231,7 @@ fn decided(decision: Decision) -> &'static str {
             RejectionReason::Open => "OPEN",
             RejectionReason::ProbesTaken => "taken",
             RejectionReason::ForcedOpen => "FORCED",
+            RejectionReason::Quarantined => "kept out",
             RejectionReason::Recovering => "turn",
         },
     }

@@ -1,10 +1,13 @@
-//! The story: a fleet of processes meets an outage, once with one shared breaker and once with a breaker each.
+//! The story: a fleet of processes meets an outage, once with one shared breaker and once with a breaker each. And a
+//! fleet in which one process is sick meets one.
 //!
 //! Everything is a process of its own and everything talks over real sockets: the provider, the clients, the
 //! server. The story only starts them, turns the provider off and on, reads their counts and tells what it sees.
 
 mod account;
+mod broken_path;
 mod fleet;
+mod path;
 mod process;
 mod programs;
 mod server;
@@ -15,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use crate::provider::{Answer, Behaviour};
 use account::Account;
-use fleet::{Breakers, Fleet};
+use fleet::{Breakers, Fleet, Paths};
 use programs::Programs;
 use server::Server;
 use telling::Telling;
@@ -43,6 +46,19 @@ pub struct Plan {
     pub recovery_max: Duration,
     /// A policy file instead of the story's own.
     pub policy: Option<PathBuf>,
+    /// What is told of it.
+    pub chapters: Chapters,
+}
+
+/// The parts of the story.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chapters {
+    /// Everything.
+    All,
+    /// The outage, with a shared breaker and with one in each process.
+    Outage,
+    /// The fleet in which one process has a broken path to the provider.
+    BrokenPath,
 }
 
 impl Plan {
@@ -57,6 +73,7 @@ impl Plan {
             down_for: Duration::from_secs(14),
             recovery_max: Duration::from_secs(12),
             policy: None,
+            chapters: Chapters::All,
         }
     }
 
@@ -88,12 +105,20 @@ pub async fn tell(plan: &Plan) -> Result<(), String> {
         }
     };
 
-    let server = Server::start(&programs, &policy, folder.path()).await?;
-    let shared = Breakers::Shared { panel: server.grpc_url(), pages: server.http() };
-    let shared = chapter(&telling, plan, &programs, &policy, folder.path(), shared).await?;
-    server.end().await;
-    let apart = chapter(&telling, plan, &programs, &policy, folder.path(), Breakers::PerProcess).await?;
-    telling.side_by_side(&shared, &apart);
+    if plan.chapters != Chapters::BrokenPath {
+        let server = Server::start(&programs, &policy, folder.path()).await?;
+        let shared = Breakers::Shared { panel: server.grpc_url(), pages: server.http() };
+        let shared = chapter(&telling, plan, &programs, &policy, folder.path(), shared).await?;
+        server.end().await;
+        let apart = chapter(&telling, plan, &programs, &policy, folder.path(), Breakers::PerProcess).await?;
+        telling.side_by_side(&shared, &apart);
+    }
+    if plan.chapters != Chapters::Outage {
+        // A server of its own, that knows nothing of what was.
+        let folder = folder.path().join("broken-path");
+        std::fs::create_dir(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+        broken_path::scene(&telling, plan, &programs, &policy, &folder).await?;
+    }
     Ok(())
 }
 
@@ -107,7 +132,7 @@ async fn chapter(
     breakers: Breakers,
 ) -> Result<Account, String> {
     telling.title(plan, &breakers);
-    let fleet = Fleet::start(plan, programs, policy, folder, breakers).await?;
+    let fleet = Fleet::start(plan, programs, policy, folder, breakers, Paths::Direct).await?;
     telling.columns();
 
     telling.follow(&fleet, plan.healthy_for, |_| false).await?;

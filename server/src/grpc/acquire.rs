@@ -1,6 +1,6 @@
 //! Acquire.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use panelboard_proto::{convert::decision_to_wire, v1};
 use tokio::time::timeout;
@@ -16,6 +16,7 @@ const DURABLE_WITHIN: Duration = Duration::from_secs(1);
 pub(super) async fn acquire(
     parts: &Parts,
     request: v1::AcquireRequest,
+    from: Option<IpAddr>,
 ) -> Result<v1::AcquireResponse, Status> {
     let registry = &parts.registry;
     let mut wrong = Violations::default();
@@ -23,6 +24,7 @@ pub(super) async fn acquire(
     let name = wrong.name("breaker", &request.breaker);
     wrong.into_result()?;
     let Some(name) = name else { return Err(Status::internal("a name was lost")) };
+    registry.seen_from(identity.caller(), from);
 
     // Nothing is awaited after a decision: a probe may have been taken.
     let mut minds = true;
@@ -39,9 +41,8 @@ pub(super) async fn acquire(
             }
         }
     };
-    let why = after.last.as_deref().map(|last| last.explanation.as_str()).unwrap_or_default();
     Ok(v1::AcquireResponse {
-        decision: Some(decision_to_wire(name.as_str(), &decision, why)),
+        decision: Some(decision_to_wire(name.as_str(), &decision, after.why())),
         status: Some(after.to_wire(&name, false)),
         tick: after.now.as_millis(),
     })

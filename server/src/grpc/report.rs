@@ -1,5 +1,7 @@
 //! Report.
 
+use std::net::IpAddr;
+
 use panelboard_core::{BreakerName, Reported};
 use panelboard_proto::v1;
 use tonic::Status;
@@ -11,7 +13,11 @@ use super::{
 };
 use crate::{limits::SUGGESTIONS, parts::Parts, registry::Seen};
 
-pub(super) fn report(parts: &Parts, request: &v1::ReportRequest) -> Result<v1::ReportResponse, Status> {
+pub(super) fn report(
+    parts: &Parts,
+    request: &v1::ReportRequest,
+    from: Option<IpAddr>,
+) -> Result<v1::ReportResponse, Status> {
     let registry = &parts.registry;
     let limits = &registry.limits;
     if request.entries.len() > limits.entries_per_report {
@@ -25,6 +31,7 @@ pub(super) fn report(parts: &Parts, request: &v1::ReportRequest) -> Result<v1::R
     let names: Vec<_> =
         request.entries.iter().enumerate().map(|(at, entry)| wrong.entry(at, entry, limits)).collect();
     wrong.into_result()?;
+    registry.seen_from(identity.caller(), from);
 
     // Finding the nearest name is a search: the first few slips of a request are worth it.
     let mut suggestions = SUGGESTIONS;

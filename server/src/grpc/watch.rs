@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    net::IpAddr,
     sync::Arc,
     time::Duration,
 };
@@ -40,7 +41,12 @@ const DRAIN_TTL: Duration = Duration::from_secs(30);
 const RECONNECT_AFTER: Duration = Duration::from_millis(200);
 /// Between bookmarks, with 20 % of it more or less so that streams do not beat in time.
 const BOOKMARK: Duration = Duration::from_secs(3);
-pub(super) async fn watch(parts: &Parts, request: v1::WatchRequest) -> Result<Watching, Status> {
+
+pub(super) async fn watch(
+    parts: &Parts,
+    request: v1::WatchRequest,
+    from: Option<IpAddr>,
+) -> Result<Watching, Status> {
     if parts.drain.has_started() {
         return Err(errors::draining());
     }
@@ -71,7 +77,9 @@ pub(super) async fn watch(parts: &Parts, request: v1::WatchRequest) -> Result<Wa
         return Err(errors::exhausted(reason::TOO_MANY_PATTERNS, "patterns_per_watch", message));
     }
     let names: Vec<BreakerName> = selection.names().cloned().collect();
-    let (subscriber, start) = parts.hub.subscribe(selection, &request.resume)?;
+    let instance = identity.caller().instance.clone();
+    let (subscriber, start) = parts.hub.subscribe(instance, selection, &request.resume)?;
+    parts.registry.seen_from(identity.caller(), from);
     parts.registry.clients.arrived(identity.caller());
     let (sender, receiver) = mpsc::channel(WATCH_IN_FLIGHT);
     // From here on it is the stream that ends the subscription, whatever happens.
@@ -218,9 +226,13 @@ impl Stream {
 
     fn event(&mut self, name: BreakerName, value: Value) -> Event {
         match value {
-            Value::Live { status, policy } => {
-                self.attend(&name);
+            Value::Live { status, policy, quarantines } => {
+                let slot = self.attend(&name);
                 let mut status = v1::BreakerStatus::clone(&status);
+                if let Some(slot) = slot.filter(|_| quarantines) {
+                    let instance = self.identity.caller().instance;
+                    status.quarantine = self.parts.registry.quarantine_of(&slot, instance, status.generation);
+                }
                 let key = (policy.name().to_string(), policy.revision());
                 if self.policies.get(&name) != Some(&key) {
                     status.policy = Some(policy_to_wire(&policy));
@@ -237,13 +249,14 @@ impl Stream {
     }
 
     /// The instance is known to each breaker that its stream delivers.
-    fn attend(&mut self, name: &BreakerName) {
-        let Some(slot) = self.parts.registry.find(name) else { return };
+    fn attend(&mut self, name: &BreakerName) -> Option<Arc<Slot>> {
+        let slot = self.parts.registry.find(name)?;
         let is_new = self.attended.get(name).is_none_or(|attended| !Arc::ptr_eq(attended, &slot));
         if is_new {
             self.parts.registry.watch_started(&slot, self.identity.caller());
-            self.attended.insert(name.clone(), slot);
+            self.attended.insert(name.clone(), Arc::clone(&slot));
         }
+        Some(slot)
     }
 
     /// Ends the stream with a hint.

@@ -6,11 +6,11 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use panelboard_core::{BreakerName, Condition, Pattern, Span, Status};
+use panelboard_core::{BreakerName, Condition, Instance, Pattern, Span, Status};
 use panelboard_proto::{convert::duration_from_wire, v1};
 use serde_json::{Value, json};
 
-use super::App;
+use super::{App, json};
 use crate::{
     limits::BREAKERS_LISTED,
     registry::Seen,
@@ -81,7 +81,7 @@ pub(super) async fn one(State(app): State<App>, Path(name): Path<String>, header
                     "crossed": reading.crossed,
                 })
             });
-            fields.insert("in_state_for_ms".into(), span(full.in_state_for.as_ref()).into());
+            fields.insert("in_state_for_ms".into(), json::span(full.in_state_for.as_ref()).into());
             fields.insert("known_instances".into(), full.known_instances.into());
             fields.insert("probes_leased".into(), full.probes_leased.into());
             fields.insert("readings".into(), readings.collect());
@@ -99,14 +99,10 @@ pub(super) async fn one(State(app): State<App>, Path(name): Path<String>, header
                     "trip": about.trip.iter().map(ToString::to_string).collect::<Vec<_>>(),
                 }),
             );
-            let told = incidents.iter().map(|incident| {
-                json!({
-                    "opened": incident.opened.as_ref().map(transition),
-                    "reopenings": incident.reopenings,
-                    "last_reopenings": incident.last_reopenings.iter().map(transition).collect::<Vec<_>>(),
-                    "closed": incident.closed.as_ref().map(transition),
-                })
-            });
+            let quarantines = full.quarantines.iter().map(json::quarantine);
+            fields.insert("quarantined_instances".into(), full.quarantined_instances.into());
+            fields.insert("quarantines".into(), quarantines.collect());
+            let told = incidents.iter().map(|incident| json::incident(incident));
             fields.insert("incidents".into(), told.collect());
         }
         return Json(value).into_response();
@@ -132,6 +128,15 @@ fn page(
     let since = Span(full.in_state_for.as_ref().and_then(duration_from_wire).unwrap_or_default());
     line("in this state", since.to_string());
     line("because", full.status.as_ref().map(explanation).unwrap_or_default());
+    let last = full.status.as_ref().and_then(|status| status.last_transition.as_ref());
+    if let Some(last) = last {
+        line("previous state", previous(last));
+        line("causes", causes(last));
+    }
+    if let Some(crossing) = last.and_then(|last| last.crossing.as_ref()) {
+        line("tripped by", tripped_by(crossing));
+        line("first instances", first_instances(crossing));
+    }
     line("generation", after.status.generation.to_string());
     line("instances", format!("{} known, {} active", full.known_instances, after.status.active_instances));
     line("probes out", full.probes_leased.to_string());
@@ -144,20 +149,81 @@ fn page(
         let crossed = if reading.crossed { ", crossed" } else { "" };
         line("rule", format!("{}: {} of {}{crossed}", reading.rule, reading.matched, reading.calls));
     }
+    if let Some(would) = &after.would {
+        line("would be OPEN", would.explanation.clone());
+    }
+    for held in &full.quarantines {
+        let who = Instance::new(&held.service, &held.instance);
+        let left = Span(held.remaining.as_ref().and_then(duration_from_wire).unwrap_or_default());
+        line("quarantined", format!("{who} for another {left}: {}", held.explanation));
+    }
+    let named = u32::try_from(full.quarantines.len()).unwrap_or(u32::MAX);
+    if let more @ 1.. = full.quarantined_instances.saturating_sub(named) {
+        line("quarantined", format!("and {more} more instances"));
+    }
     for incident in incidents {
-        let opened = incident.opened.as_ref().map(|opened| opened.explanation.clone()).unwrap_or_default();
-        let ended = match &incident.closed {
-            Some(closed) => format!("closed: {}", closed.explanation),
-            None => "lasting".into(),
-        };
-        let reopened = match incident.reopenings {
-            0 => String::new(),
-            1 => " reopened once;".into(),
-            n => format!(" reopened {n} times;"),
-        };
-        line("incident", format!("{opened};{reopened} {ended}"));
+        line("incident", told(incident));
     }
     text
+}
+
+/// One incident in a line.
+fn told(incident: &v1::Incident) -> String {
+    if let Some(would) = &incident.would_open {
+        let ended = if incident.would_open_ended.is_some() { "over" } else { "lasting" };
+        let again = match incident.reopenings {
+            0 => String::new(),
+            n => format!(" crossed again {n} times;"),
+        };
+        return format!("METRICS_ONLY, {};{again} {ended}", would.explanation);
+    }
+    let opened = incident.opened.as_ref().map(|opened| opened.explanation.as_str()).unwrap_or_default();
+    let ended = match &incident.closed {
+        Some(closed) => format!("closed: {}", closed.explanation),
+        None => "lasting".into(),
+    };
+    let reopened = match incident.reopenings {
+        0 => String::new(),
+        1 => " reopened once;".into(),
+        n => format!(" reopened {n} times;"),
+    };
+    format!("{opened};{reopened} {ended}")
+}
+
+fn previous(last: &v1::Transition) -> String {
+    let lasted = Span(last.previous_lasted.as_ref().and_then(duration_from_wire).unwrap_or_default());
+    let state = last.from().as_str_name().trim_start_matches("STATE_");
+    match last.from_override() {
+        v1::OverrideKind::Unspecified => format!("{state} for {lasted}"),
+        over => {
+            format!("{} for {lasted}", over.as_str_name().trim_start_matches("OVERRIDE_KIND_"))
+        }
+    }
+}
+
+fn causes(last: &v1::Transition) -> String {
+    let causes = last.top_causes.iter().map(|one| format!("{} {}", one.cause, one.count));
+    causes.collect::<Vec<_>>().join(", ")
+}
+
+/// Who agreed on it.
+fn tripped_by(crossing: &v1::RuleCrossing) -> String {
+    let v1::RuleCrossing { required_instances: required, agreeing_instances: agreeing, .. } = crossing;
+    match crossing.by() {
+        v1::TripBy::Calls => format!(
+            "calls, {required} instances needed: {} of {} are left without the worst {}",
+            crossing.other_matched, crossing.other_calls, crossing.left_out_instances
+        ),
+        v1::TripBy::Streaks => format!("calls, {required} instances needed: {agreeing} are in such a streak"),
+        v1::TripBy::Votes => format!("votes of {agreeing} instances"),
+        v1::TripBy::Unspecified => String::new(),
+    }
+}
+
+fn first_instances(crossing: &v1::RuleCrossing) -> String {
+    let one =
+        |one: &v1::InstanceCount| format!("{} {}", Instance::new(&one.service, &one.instance), one.count);
+    crossing.top_instances.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 fn summary(name: &BreakerName, seen: &Seen) -> Value {
@@ -171,40 +237,22 @@ fn summary(name: &BreakerName, seen: &Seen) -> Value {
             "kind": condition.as_str(),
             "who": &*over.hand.who,
             "why": &*over.hand.why,
-            "would_open": over.would_open,
+            "would_open": over.would_open.is_some(),
+            "would": after.would.as_deref().map(json::would_open),
         })),
         "generation": generation.to_string(),
         "remaining_ms": deadline.map(|end| u64::try_from(end.since(after.now).as_millis()).unwrap_or(u64::MAX)),
         "active_instances": active_instances,
         "progress": progress,
-        "last_transition": after.last.as_deref().map(transition),
+        "last_transition": after.last.as_deref().map(json::transition),
         "policy_name": policy.name(),
         "policy_revision": policy.revision(),
         "owner": policy.spec().owner,
     })
 }
 
-fn transition(transition: &v1::Transition) -> Value {
-    let millis = transition.time.as_ref().map(panelboard_proto::convert::wall_from_wire);
-    json!({
-        "from": transition.from().as_str_name(),
-        "to": transition.to().as_str_name(),
-        "reason": transition.reason().as_str_name(),
-        "explanation": transition.explanation,
-        "unix_ms": millis,
-        "previous_lasted_ms": span(transition.previous_lasted.as_ref()),
-        "top_causes": transition.top_causes.iter().map(|c| json!({"cause": c.cause, "count": c.count}))
-            .collect::<Vec<_>>(),
-    })
-}
-
 fn explanation(status: &v1::BreakerStatus) -> String {
     status.last_transition.as_ref().map(|last| last.explanation.clone()).unwrap_or_default()
-}
-
-fn span(wire: Option<&prost_types::Duration>) -> u64 {
-    let span = wire.and_then(duration_from_wire).unwrap_or_default();
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn wants_json(headers: &HeaderMap) -> bool {

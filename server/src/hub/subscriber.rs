@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use panelboard_core::BreakerName;
+use panelboard_core::{BreakerName, Instance};
 use tokio::sync::Notify;
 
 use super::Selection;
@@ -14,6 +14,7 @@ use super::Selection;
 #[derive(Debug)]
 pub(crate) struct Subscriber {
     pub(super) id: u64,
+    pub(super) instance: Instance,
     pub(super) selection: Selection,
     dirty: Mutex<Dirty>,
     bell: Notify,
@@ -27,8 +28,8 @@ struct Dirty {
 }
 
 impl Subscriber {
-    pub(super) fn new(id: u64, selection: Selection) -> Self {
-        Self { id, selection, dirty: Mutex::default(), bell: Notify::new() }
+    pub(super) fn new(id: u64, instance: Instance, selection: Selection) -> Self {
+        Self { id, instance, selection, dirty: Mutex::default(), bell: Notify::new() }
     }
 
     /// Marks a name. As many marks as there are breakers is the most there can be.

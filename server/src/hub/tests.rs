@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use panelboard_core::{
-    Breaker, Moment, Pattern, Policy, PolicySpec, Settings, StateKind, Timestamp, Version as CoreVersion,
+    Breaker, Held, Moment, Pattern, Policy, PolicySpec, Quarantine, QuarantineEvent, Settings, StateKind,
+    Timestamp, Version as CoreVersion,
 };
 
 use super::*;
@@ -38,13 +39,45 @@ impl World {
         });
     }
 
+    /// Something that concerns one instance alone.
+    fn change_for(&mut self, id: &str, name: &str) {
+        let instance = Instance::new("", id);
+        self.post(name, |revision| {
+            let policy = Arc::new(Policy::try_new(PolicySpec::default(), 1).unwrap());
+            let at = Moment { now: Timestamp::ZERO, next: CoreVersion { epoch: 7, revision } };
+            let breaker = Breaker::new(policy, Settings { seed: 1, instances_max: 1 }, at);
+            let quarantine = Arc::new(Quarantine {
+                instance: instance.clone(),
+                event: QuarantineEvent::Began,
+                why: Held::RetryAfter { asked: Duration::from_secs(1) },
+                at: Timestamp::ZERO,
+                until: Timestamp::from_millis(1_000),
+                wait: Duration::from_secs(1),
+                top_causes: Vec::new(),
+                before: 0,
+                generation: breaker.generation(),
+                active_instances: 2,
+                required_instances: 2,
+                policy_name: "default".into(),
+                policy_revision: 1,
+            });
+            let status = Box::new(breaker.status(Timestamp::ZERO));
+            What::ChangedFor { instance, status, last: None, quarantine }
+        });
+    }
+
     fn delete(&mut self, name: &str) {
         let version = |revision| CoreVersion { epoch: 7, revision };
         self.post(name, |revision| What::Deleted { version: version(revision), keeps_history: false });
     }
 
     fn subscribe(&self, selected: &str, resume: &[u8]) -> (Arc<Subscriber>, Start) {
-        self.hub.subscribe(Selection::new([Pattern::parse(selected).unwrap()]), resume).unwrap()
+        self.subscribe_as("", selected, resume)
+    }
+
+    fn subscribe_as(&self, id: &str, selected: &str, resume: &[u8]) -> (Arc<Subscriber>, Start) {
+        let selection = Selection::new([Pattern::parse(selected).unwrap()]);
+        self.hub.subscribe(Instance::new("", id), selection, resume).unwrap()
     }
 
     /// All that is owed, as name and revision, a deletion with a minus, and the token after it.
@@ -136,7 +169,7 @@ fn a_token_is_of_its_store_its_epoch_and_its_selection() {
     let (_, token) = world.read(&subscriber);
     let is_reset = |hub: &Hub, selected: &str| {
         let selection = Selection::new([Pattern::parse(selected).unwrap()]);
-        matches!(hub.subscribe(selection, &token).unwrap().1, Start::Reset { .. })
+        matches!(hub.subscribe(Instance::anonymous(), selection, &token).unwrap().1, Start::Reset { .. })
     };
     assert!(!is_reset(&world.hub, "**"));
     assert!(is_reset(&world.hub, "*"));
@@ -150,4 +183,26 @@ async fn nothing_is_waited_for_when_nothing_was_ever_posted() {
     let world = World::new();
     tokio::time::timeout(Duration::from_secs(30), world.hub.reached(0)).await.unwrap();
     tokio::time::timeout(Duration::from_secs(30), world.hub.emptied()).await.unwrap();
+}
+
+#[test]
+fn what_concerns_one_instance_is_told_to_its_streams_alone() {
+    let mut world = World::new();
+    world.change("a");
+    let (mine, _) = world.subscribe_as("pod-1", "**", b"");
+    let (others, _) = world.subscribe_as("pod-2", "a", b"");
+    let (elsewhere, _) = world.subscribe_as("pod-1", "b", b"");
+    world.read(&mine);
+    let (_, token) = world.read(&others);
+    world.change_for("pod-1", "a");
+    assert_eq!(world.read(&mine).0, ["a 2"]);
+    assert!(world.read(&others).0.is_empty() && world.read(&elsewhere).0.is_empty());
+    // A stream that comes later is given the newest, whoever it is of; one that resumes what is new to it.
+    assert_eq!(world.read(&world.subscribe_as("pod-2", "a", b"").0).0, ["a 2"]);
+    let (_, current) = world.read(&others);
+    assert_eq!(world.read(&world.subscribe_as("pod-2", "a", &token).0).0, ["a 2"]);
+    assert!(world.read(&world.subscribe_as("pod-2", "a", &current).0).0.is_empty());
+    world.hub.unsubscribe(&mine);
+    world.change_for("pod-1", "a");
+    assert!(world.read(&mine).0.is_empty());
 }

@@ -10,6 +10,7 @@ use panelboard_core::{Condition, OverrideKind, Reading, RejectionReason, Rule, S
 use panelboard_proto::v1;
 
 use super::{counter, families as f, gauge, label, shared};
+use crate::history;
 use crate::slot::{Counters, RECOVERIES, Slot};
 
 const CONDITIONS: [Condition; 6] = [
@@ -21,13 +22,16 @@ const CONDITIONS: [Condition; 6] = [
     Condition { state: StateKind::Closed, over: Some(OverrideKind::MetricsOnly) },
 ];
 const OUTCOMES: [&str; 4] = ["success", "failure", "ignored", "abandoned"];
-const REASONS: [&str; 5] = [
+const REASONS: [&str; 6] = [
     RejectionReason::Open.as_str(),
     RejectionReason::ProbesTaken.as_str(),
     RejectionReason::ForcedOpen.as_str(),
+    RejectionReason::Quarantined.as_str(),
     RejectionReason::Recovering.as_str(),
     "client",
 ];
+
+const QUARANTINE_REASONS: [&str; 3] = ["crossed", "relapsed", "retry_after"];
 
 /// A breaker at one moment: what is read under its lock, to be shown without it.
 #[derive(Debug)]
@@ -44,6 +48,7 @@ pub(super) struct Seen {
     failures: Option<Gauged>,
     slow: Option<Gauged>,
     active_instances: u32,
+    quarantined_instances: u32,
     probes_leased: u32,
     probes_expired: u32,
 }
@@ -69,7 +74,7 @@ impl Seen {
             let rule = policy.spec().trip.iter().find(|rule| matches(rule))?;
             Some(Gauged::new(rule, readings.iter().find(|reading| matches(&reading.rule))))
         };
-        let incident = cell.incidents.back().filter(|incident| incident.closed.is_none());
+        let incident = cell.incidents.back().filter(|incident| history::lasts(incident));
         let opened = incident.and_then(|incident| incident.opened.as_ref());
         let top_cause = opened.and_then(|opened| opened.top_causes.first());
         let is_half_open = breaker.condition().state == StateKind::HalfOpen;
@@ -84,6 +89,7 @@ impl Seen {
                 .or_else(|| gauged(|rule| matches!(rule, Rule::Failures { .. }))),
             slow: gauged(|rule| matches!(rule, Rule::SlowRate { .. })),
             active_instances: breaker.status(now).active_instances,
+            quarantined_instances: breaker.quarantined_instances(),
             probes_leased: breaker.probes_leased(),
             probes_expired: if is_half_open {
                 breaker.probes_expired()
@@ -103,6 +109,7 @@ impl Seen {
         self.show_counters();
         self.show_window();
         gauge(&f::ACTIVE_INSTANCES, self.labels([]), self.active_instances.into());
+        gauge(&f::QUARANTINED, self.labels([]), self.quarantined_instances.into());
         gauge(&f::PROBES_LEASED, self.labels([]), self.probes_leased.into());
         gauge(&f::PROBES_EXPIRED, self.labels([]), self.probes_expired.into());
         if let Some((last, since_unix_ms)) = &self.last {
@@ -139,6 +146,10 @@ impl Seen {
         for result in RECOVERIES {
             let count = counters.recoveries.get(result).copied().unwrap_or(0);
             counter(&f::RECOVERIES, self.labels([label("result", result)]), count);
+        }
+        for why in QUARANTINE_REASONS {
+            let count = counters.quarantines.get(why).copied().unwrap_or(0);
+            counter(&f::QUARANTINES, self.labels([label("reason", why)]), count);
         }
         counter(&f::WOULD_OPEN, self.labels([]), self.would_open_seconds);
     }

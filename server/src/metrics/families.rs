@@ -45,6 +45,8 @@ families! {
     WINDOW_CALLS: Gauge "breaker_window_calls", "Counted calls in the window of the first rule that has one, by outcome.";
     MINIMUM_CALLS: Gauge "breaker_minimum_calls", "Calls that this window needs before the rule can trip; 0 if it needs none.";
     ACTIVE_INSTANCES: Gauge "breaker_active_instances", "Instances that count: those with calls in the window, or known ones where nothing is counted yet.";
+    QUARANTINED: Gauge "breaker_quarantined_instances", "Instances that are kept out while the breaker is CLOSED.";
+    QUARANTINES: Counter "breaker_quarantines_total", "Quarantines that began, by why: crossed, relapsed or retry_after.";
     PROBES_LEASED: Gauge "breaker_probes_leased", "Probes that are out.";
     PROBES_EXPIRED: Gauge "breaker_probes_expired", "Probes of this half-open period, or of the latest one, whose client never came back.";
     WOULD_OPEN: Counter "breaker_would_open_seconds_total", "Whole seconds under METRICS_ONLY in which a rule was crossed.";
@@ -52,6 +54,7 @@ families! {
     WATCH_STREAMS: Gauge "watch_streams", "Watch streams that are open.";
     WATCH_RESYNCS: Counter "watch_resyncs_total", "Watches that asked to resume and got everything anew, because their token did not fit.";
     CLIENTS: Gauge "clients", "Client sessions with a watch open (connected), and those whose last watch broke in the past five minutes (lost).";
+    CONFLICTS: Counter "instance_conflicts_total", "Instances found to be used by sessions on different hosts at the same time.";
     REPORTS: Counter "reports_total", "Entries of reports, by what became of them.";
     STORE_COMMIT: Histogram "store_commit_seconds", "How long commits to the store took.";
     STORE_COMMIT_FAILURES: Counter "store_commit_failures_total", "Commits to the store that failed and are tried again.";

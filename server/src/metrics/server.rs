@@ -12,6 +12,7 @@ pub(super) fn show(parts: &Parts) {
     let (connected, lost) = registry.clients.count(registry.clock.now());
     gauge(&f::CLIENTS, vec![label("state", "connected")], connected as f64);
     gauge(&f::CLIENTS, vec![label("state", "lost")], lost as f64);
+    counter(&f::CONFLICTS, Vec::new(), registry.identities.conflicts());
     for (result, count) in registry.reports.counts() {
         counter(&f::REPORTS, vec![label("result", result)], count);
     }

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use panelboard_core::{
-    BreakerName, Caller, Change, Condition, Decision, Moment, Reason, Reported, StateKind, Status, Timestamp,
-    Transition, Version,
+    BreakerName, Caller, Change, Condition, Decision, Instance, Moment, Quarantine, QuarantineEvent, Reason,
+    Reported, StateKind, Status, Timestamp, Transition, Version, WouldOpen,
 };
 use panelboard_proto::{
-    convert::{Times, entry_from_wire, status_to_wire, transition_to_wire},
+    convert::{
+        Times, entry_from_wire, quarantine_to_wire, status_to_wire, transition_to_wire, would_open_to_wire,
+    },
     store, v1,
 };
 
@@ -42,6 +44,10 @@ pub(crate) struct After {
     pub(crate) status: Status,
     /// The transition that began its state.
     pub(crate) last: Option<Arc<v1::Transition>>,
+    /// What METRICS_ONLY keeps from happening.
+    pub(crate) would: Option<Arc<v1::WouldOpen>>,
+    /// What keeps out the instance that called, although the fleet is CLOSED.
+    pub(crate) quarantine: Option<v1::Quarantine>,
     /// When.
     pub(crate) now: Timestamp,
 }
@@ -50,7 +56,19 @@ impl After {
     /// As a message: what is left of its times, with the policy or without.
     pub(crate) fn to_wire(&self, name: &BreakerName, with_policy: bool) -> v1::BreakerStatus {
         let last = self.last.as_deref().cloned();
-        status_to_wire(name.as_str(), &self.status, last, with_policy, Times::LeftFrom(self.now))
+        let times = Times::LeftFrom(self.now);
+        let mut wire = status_to_wire(name.as_str(), &self.status, last, with_policy, times);
+        wire.quarantine.clone_from(&self.quarantine);
+        if let Some(over) = &mut wire.r#override {
+            over.would = self.would.as_deref().cloned();
+        }
+        wire
+    }
+
+    /// Why a call is refused, in a sentence: what concerns the instance comes before what concerns all.
+    pub(crate) fn why(&self) -> &str {
+        let own = self.quarantine.as_ref().map(|quarantine| quarantine.explanation.as_str());
+        own.or(self.last.as_deref().map(|last| last.explanation.as_str())).unwrap_or_default()
     }
 }
 
@@ -90,7 +108,8 @@ impl Registry {
                 }
                 (decision, change)
             });
-            Acquired::Decided { decision, after: Box::new(after(cell, now)) }
+            let after = self.after(cell, Some(caller.instance), now);
+            Acquired::Decided { decision, after: Box::new(after) }
         })
     }
 
@@ -113,7 +132,7 @@ impl Registry {
                 self.reports.taken(reported);
                 (reported, change)
             });
-            (reported, seen(cell, now))
+            (reported, self.seen(cell, Some(caller.instance), now))
         })
     }
 
@@ -127,8 +146,33 @@ impl Registry {
         let mut cell = slot.lock();
         let now = self.clock.now();
         self.apply(&slot.name, &mut cell, now, |cell, at| ((), cell.breaker.tick(at)));
-        let seen = seen(&cell, now);
+        let seen = self.seen(&cell, None, now);
         look(&mut cell, seen)
+    }
+
+    /// What keeps an instance out now in this stretch, as its streams are told.
+    pub(crate) fn quarantine_of(
+        &self,
+        slot: &Slot,
+        instance: &Instance,
+        stretch: Option<v1::Generation>,
+    ) -> Option<v1::Quarantine> {
+        let (cell, now) = (slot.lock(), self.clock.now());
+        let quarantine = cell.breaker.quarantine_of(instance, now);
+        drop(cell);
+        let quarantine = quarantine.filter(|held| Some(held.generation.into()) == stretch)?;
+        Some(self.quarantine_to_wire(&quarantine, Times::Ticks, now))
+    }
+
+    /// As a message.
+    pub(crate) fn quarantine_to_wire(
+        &self,
+        quarantine: &Quarantine,
+        times: Times,
+        now: Timestamp,
+    ) -> v1::Quarantine {
+        let ago = u64::try_from(now.since(quarantine.at).as_millis()).unwrap_or(u64::MAX);
+        quarantine_to_wire(quarantine, times, self.clock.unix_ms().saturating_sub(ago))
     }
 
     /// A watch names a breaker: it is made if it can be, and that is a use of it.
@@ -213,25 +257,15 @@ impl Registry {
     /// The one way out for a change. The breaker's lock is held.
     pub(super) fn post(&self, name: &BreakerName, cell: &mut Cell, change: &Change, now: Timestamp) {
         let event = match change {
-            Change::Transition(transition) => {
-                let unix_ms = self.clock.unix_ms();
-                let transition = &cell.with_its_past(transition, unix_ms);
-                let wire = transition_to_wire(transition, unix_ms);
-                let incident = history::record(&mut cell.incidents, transition, &wire, &self.limits);
-                history::prune(&mut cell.incidents, unix_ms, &self.limits);
-                cell.last = Some(Arc::new(wire));
-                cell.since_unix_ms = unix_ms;
+            Change::Transition(transition) => self.note_transition(cell, transition, now),
+            Change::WouldOpen { would: Some(would) } => self.note_would_open(cell, would, now),
+            Change::WouldOpen { would: None } => {
                 cell.counters.would_open.end(now);
-                count_transition(&mut cell.counters, transition);
-                Event::Transition { transition: Arc::clone(transition), incident }
+                cell.would = None;
+                let incident = history::record_would_not_open(&mut cell.incidents, self.clock.unix_ms());
+                Event::WouldOpen { news: None, incident }
             }
-            Change::WouldOpen { crossing } => {
-                match crossing {
-                    Some(_) => cell.counters.would_open.begin(now),
-                    None => cell.counters.would_open.end(now),
-                }
-                Event::Other
-            }
+            Change::Quarantine(quarantine) => return self.post_quarantine(name, cell, quarantine, now),
             Change::Extended { .. } | Change::Availability | Change::Policy => Event::Other,
         };
         let is_stored = matches!(change, Change::Transition(_) | Change::Extended { .. });
@@ -248,6 +282,46 @@ impl Registry {
         }
     }
 
+    fn note_transition(&self, cell: &mut Cell, transition: &Arc<Transition>, now: Timestamp) -> Event {
+        let unix_ms = self.clock.unix_ms();
+        let transition = &cell.with_its_past(transition, unix_ms);
+        let wire = transition_to_wire(transition, unix_ms);
+        let incidents = history::record(&mut cell.incidents, transition, &wire, &self.limits);
+        history::prune(&mut cell.incidents, unix_ms, &self.limits);
+        (cell.last, cell.would) = (Some(Arc::new(wire)), None);
+        cell.since_unix_ms = unix_ms;
+        cell.counters.would_open.end(now);
+        count_transition(&mut cell.counters, transition);
+        Event::Transition { transition: Arc::clone(transition), incidents }
+    }
+
+    fn note_would_open(&self, cell: &mut Cell, would: &Arc<WouldOpen>, now: Timestamp) -> Event {
+        cell.counters.would_open.begin(now);
+        let wire = would_open_to_wire(would, self.clock.unix_ms());
+        let (incident, is_new) = history::record_would_open(&mut cell.incidents, wire.clone(), &self.limits);
+        cell.would = Some(Arc::new(wire));
+        Event::WouldOpen { news: is_new.then(|| Arc::clone(would)), incident }
+    }
+
+    fn post_quarantine(
+        &self,
+        name: &BreakerName,
+        cell: &mut Cell,
+        quarantine: &Arc<Quarantine>,
+        now: Timestamp,
+    ) {
+        if quarantine.event == QuarantineEvent::Began {
+            *cell.counters.quarantines.entry(quarantine.why.label()).or_default() += 1;
+        }
+        let what = What::ChangedFor {
+            instance: quarantine.instance.clone(),
+            status: Box::new(cell.breaker.status(now)),
+            last: cell.last.clone(),
+            quarantine: Arc::clone(quarantine),
+        };
+        self.outbox.post(name.clone(), what);
+    }
+
     pub(super) fn stored(&self, cell: &Cell, now: Timestamp) -> store::StoredBreaker {
         restore::to_record(
             &cell.breaker.stored(now),
@@ -256,14 +330,20 @@ impl Registry {
             self.clock.unix_ms(),
         )
     }
-}
 
-fn after(cell: &Cell, now: Timestamp) -> After {
-    After { status: cell.breaker.status(now), last: cell.last.clone(), now }
-}
+    /// A breaker as it is, to one instance or to nobody in particular.
+    fn after(&self, cell: &Cell, to: Option<&Instance>, now: Timestamp) -> After {
+        let status = cell.breaker.status(now);
+        let to = to.filter(|_| status.quarantined_instances > 0);
+        let quarantine = to.and_then(|instance| cell.breaker.quarantine_of(instance, now));
+        let times = Times::LeftFrom(now);
+        let quarantine = quarantine.map(|held| self.quarantine_to_wire(&held, times, now));
+        After { status, last: cell.last.clone(), would: cell.would.clone(), quarantine, now }
+    }
 
-fn seen(cell: &Cell, now: Timestamp) -> Seen {
-    Seen { after: after(cell, now), progress: cell.breaker.progress(now) }
+    fn seen(&self, cell: &Cell, to: Option<&Instance>, now: Timestamp) -> Seen {
+        Seen { after: self.after(cell, to, now), progress: cell.breaker.progress(now) }
+    }
 }
 
 fn count_transition(counters: &mut Counters, transition: &Transition) {

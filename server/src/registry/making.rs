@@ -147,6 +147,7 @@ impl Registry {
             breaker: restored.breaker,
             last: restored.last,
             since_unix_ms: restored.since_unix_ms,
+            would: None,
             incidents: dormant.incidents,
             counters: Counters::default(),
             position: 0,

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::atomic::AtomicBool, thread, time::Duration};
 
-use panelboard_core::{Caller, Decision, Instance, Reported, StateKind};
+use panelboard_core::{Caller, Decision, Hand, Instance, OverrideKind, Reported, StateKind};
 use panelboard_proto::{store, v1};
 
 use super::*;
@@ -181,6 +181,7 @@ fn what_is_told_of_a_name_is_in_the_order_in_which_it_happened() {
                     exists = true;
                     status.version
                 }
+                What::ChangedFor { status, .. } => status.version,
                 What::Deleted { version, .. } => {
                     assert!(exists, "{name}: deleted while it does not exist");
                     exists = false;
@@ -281,4 +282,62 @@ fn a_state_that_began_before_the_restart_is_as_old_as_the_wall_clock_says() {
     registry.report(&name("t/old"), caller, &entry).unwrap();
     // What began in this process is as old as this process' own clock says.
     assert_eq!(lasted(&registry), 5);
+}
+
+#[test]
+fn what_metrics_only_keeps_from_happening_is_told_and_kept_as_an_incident() {
+    let (registry, clock) = registry(HashMap::new());
+    let (name, instance) = (name("t/a"), Instance::new("checkout", "pod-1"));
+    let caller = Caller { instance: &instance, session: None };
+    registry.acquire(&name, caller, None).unwrap();
+    let slot = registry.find(&name).unwrap();
+    let hand = || Hand { who: "ada".into(), why: "trying it out".into() };
+    let set = |kind| {
+        let mut cell = slot.lock();
+        registry.apply(&name, &mut cell, clock.now(), |cell, at| {
+            ((), Some(cell.breaker.set_override(kind, hand(), None, at)))
+        });
+    };
+    set(OverrideKind::MetricsOnly);
+    registry.report(&name, caller, &failure(&name)).unwrap();
+    let told = registry.look(&slot).after.to_wire(&name, false).r#override.unwrap();
+    let would = told.would.unwrap();
+    assert!(told.would_open && would.explanation.starts_with("would be OPEN: 1 failures >= 1 in 10 s"));
+    assert_eq!((would.crossing.unwrap().matched, would.active_instances), (1, 1));
+
+    clock.advance(Duration::from_secs(60));
+    let told = registry.look(&slot).after.to_wire(&name, false).r#override.unwrap();
+    assert!(!told.would_open && told.would.is_none());
+    clock.advance(Duration::from_secs(60));
+    registry.report(&name, caller, &failure(&name)).unwrap();
+    // Another override ends the second, and is an incident of its own.
+    clock.advance(Duration::from_millis(1));
+    set(OverrideKind::ForcedOpen);
+    let incidents = slot.lock().incidents.clone();
+    let kinds: Vec<_> = incidents
+        .iter()
+        .map(|incident| {
+            (incident.would_open.is_some(), incident.would_open_ended.is_some(), incident.opened.is_some())
+        })
+        .collect();
+    assert_eq!(kinds, [(true, true, false), (true, true, false), (false, false, true)]);
+
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let changes = runtime.block_on(registry.outbox.take());
+    let news = changes.iter().filter(|change| {
+        matches!(&change.what, What::Changed { event: Event::WouldOpen { news: Some(_), .. }, .. })
+    });
+    assert_eq!(news.count(), 2);
+    // Each incident is stored as it is at last.
+    let mut stored = BTreeMap::new();
+    for change in &changes {
+        let What::Changed { event, .. } = &change.what else { continue };
+        let changed = match event {
+            Event::Transition { incidents, .. } => incidents.as_slice(),
+            Event::WouldOpen { incident, .. } => incident.as_slice(),
+            Event::Created | Event::Other => &[],
+        };
+        stored.extend(changed.iter().map(|one| (crate::history::opened_unix_ms(one), Arc::clone(one))));
+    }
+    assert_eq!(stored.into_values().collect::<Vec<_>>(), Vec::from(incidents));
 }

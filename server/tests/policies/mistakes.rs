@@ -173,6 +173,17 @@ fn a_value_of_the_wrong_kind() {
             "guard.min_instances: \"1.5\" is not a whole number: write a whole number such as 20",
         ),
         ("guard: { min_instances: 0 }", "guard.min_instances: 0 is out of range: give 1 to 1000"),
+        ("guard: { share: 20 }", "guard.share: 20 has no percent sign: write 20%"),
+        ("guard: { share: 101% }", "guard.share: 101% is out of range: give 0% to 100%"),
+        ("guard: { min_calls: 0 }", "guard.min_calls: 0 is out of range: give 1 to 10000"),
+        (
+            "retry_after: { scope: fleets }",
+            "retry_after.scope: \"fleets\" is none of instance, fleet, off: did you mean fleet?",
+        ),
+        (
+            "retry_after: { scope: on }",
+            "retry_after.scope: \"on\" is none of instance, fleet, off: write instance, fleet or off",
+        ),
         (
             "guard: { min_instances: 5000000000 }",
             "guard.min_instances: 5000000000 is out of range: no number here is above 1000000",

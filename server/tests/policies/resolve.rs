@@ -27,8 +27,8 @@ fn every_field_arrives() {
     open: { wait: 1.5s, multiplier: 1.25, max_wait: 1m, jitter: 0% }
     half_open: { permitted_calls: 7, probe_timeout: 3s, limit: 40s, successes_to_close: 4, failures_to_open: 2 }
     close: { spread: 0s }
-    guard: { min_instances: 3 }
-    retry_after: { max: 1m }
+    guard: { min_instances: 3, share: 12.5%, min_calls: 7 }
+    retry_after: { scope: fleet, max: 1m }
     classification: { failure: [http_429], ignored: [http_503], success: [sold_out] }
     on_disconnect: deny
 ",
@@ -71,12 +71,13 @@ fn every_field_arrives() {
             failures_to_open: Some(2),
         },
         spread: Duration::ZERO,
-        guard: panelboard_core::GuardSpec { min_instances: 3 },
+        guard: panelboard_core::GuardSpec { min_instances: 3, share_hundredths: 1_250, min_calls: 7 },
         classification: panelboard_core::Classification {
             failure: words(&["http_429"]),
             ignored: words(&["http_503"]),
             success: words(&["sold_out"]),
         },
+        retry_after_scope: panelboard_core::RetryAfterScope::Fleet,
         retry_after_max: seconds(60),
         on_disconnect: OnDisconnect::Deny,
     };

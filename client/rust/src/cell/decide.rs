@@ -107,11 +107,13 @@ impl Cell {
                     RejectionReason::Open => Reason::Open,
                     RejectionReason::ProbesTaken => Reason::ProbesTaken,
                     RejectionReason::ForcedOpen => Reason::ForcedOpen,
+                    RejectionReason::Quarantined => Reason::Quarantined,
                     RejectionReason::Recovering => Reason::Recovering,
                 };
                 let explanation = match reason {
                     Reason::ForcedOpen => self.forced_by(),
                     Reason::Open => self.explanation(now),
+                    Reason::Quarantined => self.local.held(now).map_or_else(|| "".into(), |(_, why)| why),
                     _ => "".into(),
                 };
                 let until = rejection.retry_after.map(|span| now.plus(span));

@@ -86,7 +86,13 @@ impl Cell {
                 explanation: self.forced_by(),
             },
             (Some(OverrideKind::Disabled), _) => Door::Open { counted: false },
-            (Some(OverrideKind::MetricsOnly), _) | (None, StateKind::Closed) => Door::Open { counted: true },
+            (Some(OverrideKind::MetricsOnly), _) => Door::Open { counted: true },
+            (None, StateKind::Closed) => match self.local.held(now) {
+                Some((until, explanation)) => {
+                    Door::Shut { reason: Reason::Quarantined, until: Some(until), explanation }
+                }
+                None => Door::Open { counted: true },
+            },
             (None, StateKind::Open) => Door::Shut {
                 reason: Reason::Open,
                 until: self.local.deadline(),

@@ -279,6 +279,22 @@ fn quarantine_keeps_this_instance_out_until_its_end() {
 }
 
 #[test]
+fn alone_it_waits_as_the_dependency_asked_it_to() {
+    let mut cell = cell();
+    let ticket = cell.admit(at(0)).unwrap();
+    cell.record(ticket, Said::Ignored(None), Duration::ZERO, Some(3 * SECOND), at(0));
+    let refusal = cell.admit(at(1_000)).unwrap_err();
+    assert_eq!((refusal.reason, refusal.retry_after), (Reason::Quarantined, Some(2 * SECOND)));
+    assert_eq!(&*refusal.explanation, "the dependency asked it to wait 3 s");
+    // The hot path knows as well.
+    let (door, until) = cell.door(at(1_000));
+    assert_eq!(until, Some(at(3_000)));
+    assert!(matches!(door, Door::Shut { reason: Reason::Quarantined, .. }), "{door:?}");
+    assert_eq!(reason(&mut cell, 3_000), None);
+    assert!(stands_open(&cell, 3_000));
+}
+
+#[test]
 fn after_closing_this_instance_waits_for_its_turn() {
     let recovery = Some((Duration::from_secs(300), at(0)));
     let mut cell = told(Known { recovery, ..closed(11) }, 0);

@@ -336,6 +336,7 @@ impl Board {
                     until_tick: tick(until),
                     remaining: span(until),
                     explanation: "the test says so".into(),
+                    ..v1::Quarantine::default()
                 });
             }
         }

@@ -114,9 +114,15 @@ async fn permits_move_between_threads_and_each_ending_counts_once() {
     let calling =
         tokio::spawn(async move { panicked.call(|| async { panic!("on purpose") as Result<(), ()> }).await });
     assert!(calling.await.is_err());
-    here.try_acquire().unwrap().record_fact(Fact::GrpcCode(14).retry_after(Duration::from_secs(1)));
+    let under_way = here.try_acquire().unwrap();
+    here.try_acquire().unwrap().record_fact(Fact::GrpcCode(14).retry_after(Duration::from_secs(60)));
     assert_eq!(here.state(), State::Closed, "two failures");
-    assert!(here.try_acquire().unwrap().record(Err::<(), _>(())).is_err());
+    let rejected = here.try_acquire().expect_err("the dependency asked it to wait");
+    assert_eq!(
+        (rejected.reason(), &*rejected.explanation()),
+        (Reason::Quarantined, "the dependency asked it to wait 1m")
+    );
+    assert!(under_way.record(Err::<(), _>(())).is_err());
     assert_eq!(here.state(), State::Open);
 }
 

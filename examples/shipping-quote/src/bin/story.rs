@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use clap::{Parser, ValueEnum};
 use shipping_quote::cli::told_to_stop;
 use shipping_quote::provider::{Answer, Behaviour};
-use shipping_quote::story::{self, Plan};
+use shipping_quote::story::{self, Chapters, Plan};
 
 /// A fleet meets an outage, with one shared breaker and then with a breaker in each process.
 ///
 /// Starts a Panelboard server, a flaky provider and a fleet of client processes on loopback, turns the provider off
-/// and on, and prints what reached it. Takes about a minute, and ends everything it started.
+/// and on, and prints what reached it. Then one client's network path breaks, and it alone is cut off. Takes about
+/// a minute and a half, and ends everything it started.
 #[derive(Parser)]
 #[command(name = "story", version)]
 struct Args {
@@ -30,6 +31,19 @@ struct Args {
     /// A policy file for checkout/shipping-quote, instead of the story's own.
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
+    /// What is told.
+    #[arg(long, value_enum, default_value_t = Told::All)]
+    chapter: Told,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Told {
+    /// Everything.
+    All,
+    /// The outage, with a shared breaker and with one in each process.
+    Outage,
+    /// A fleet in which the network path of one process is broken.
+    BrokenPath,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -51,6 +65,11 @@ impl Args {
                 Outage::Hang => Answer::Hang,
             }),
             policy: self.policy,
+            chapters: match self.chapter {
+                Told::All => Chapters::All,
+                Told::Outage => Chapters::Outage,
+                Told::BrokenPath => Chapters::BrokenPath,
+            },
             ..plan
         }
     }

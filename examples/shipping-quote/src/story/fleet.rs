@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
+use super::path::Path as NetworkPath;
 use super::process::Process;
 use super::programs::Programs;
 use super::{BREAKER, Plan};
@@ -31,6 +32,18 @@ pub(super) enum Breakers {
     PerProcess,
 }
 
+/// How the clients reach the provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Paths {
+    /// All directly.
+    Direct,
+    /// The first one by a path of its own, which can break.
+    FirstCanBreak,
+}
+
+/// With a path that drops what passes, each call costs its timeout: it must be one that no healthy call needs.
+const TIMEOUT_OF_BREAKABLE: &str = "1s";
+
 /// A running fleet. Dropping it ends its processes.
 #[derive(Debug)]
 pub(super) struct Fleet {
@@ -39,6 +52,8 @@ pub(super) struct Fleet {
     /// Where the shared breaker can be looked at, if there is one.
     pages: Option<Upstream>,
     processes: Vec<Process>,
+    /// The path of the first client, if it has one of its own.
+    first_path: Option<NetworkPath>,
     started: Instant,
 }
 
@@ -49,17 +64,27 @@ impl Fleet {
         policy: &Path,
         folder: &Path,
         breakers: Breakers,
+        paths: Paths,
     ) -> Result<Self, String> {
         let args = ["--until-stdin-ends"];
         let (provider, addr) =
             Process::start_serving(&programs.provider, args, &folder.join("provider.log")).await?;
+        let first_path = match paths {
+            Paths::Direct => None,
+            Paths::FirstCanBreak => Some(NetworkPath::to(addr.clone()).await?),
+        };
         let mut processes = vec![provider];
         let mut faces = Vec::new();
         for number in 1..=plan.clients {
             let instance = format!("client-{number:02}");
             let mut args: Vec<String> =
                 ["--until-stdin-ends", "--breaker", BREAKER].map(str::to_owned).into();
-            args.extend(["--provider".to_owned(), addr.clone(), "--instance".to_owned(), instance.clone()]);
+            let own_path = first_path.as_ref().filter(|_| number == 1).map(NetworkPath::addr);
+            let reached_at = own_path.unwrap_or_else(|| addr.clone());
+            args.extend(["--provider".to_owned(), reached_at, "--instance".to_owned(), instance.clone()]);
+            if paths == Paths::FirstCanBreak {
+                args.extend(["--timeout", TIMEOUT_OF_BREAKABLE].map(str::to_owned));
+            }
             args.extend(["--rate".to_owned(), plan.rate.to_string()]);
             match &breakers {
                 Breakers::Shared { panel, .. } => args.extend(["--panel".to_owned(), panel.clone()]),
@@ -80,7 +105,8 @@ impl Fleet {
             Breakers::Shared { pages, .. } => Some(pages),
             Breakers::PerProcess => None,
         };
-        Ok(Fleet { provider: upstream(&addr)?, faces, pages, processes, started: Instant::now() })
+        let started = Instant::now();
+        Ok(Fleet { provider: upstream(&addr)?, faces, pages, processes, first_path, started })
     }
 
     /// How long this fleet has been running.
@@ -94,6 +120,13 @@ impl Fleet {
         told.map(|_| ()).map_err(|error| format!("cannot switch the provider: {error}"))
     }
 
+    /// From now on nothing passes between the first client and the provider.
+    pub(super) fn break_first_path(&self) {
+        if let Some(path) = &self.first_path {
+            path.break_down();
+        }
+    }
+
     pub(super) async fn arrivals(&self) -> Result<Arrivals, String> {
         read(&self.provider, "/arrivals").await
     }
@@ -101,15 +134,18 @@ impl Fleet {
     /// The counts of everybody, at about the same instant.
     pub(super) async fn look(&self) -> Result<Look, String> {
         let mut asked = JoinSet::new();
-        for face in self.faces.clone() {
-            asked.spawn(async move { read::<Stats>(&face, "/stats").await });
+        for (number, face) in self.faces.iter().cloned().enumerate() {
+            asked.spawn(async move { (number, read::<Stats>(&face, "/stats").await) });
         }
         let provider = read(&self.provider, "/stats").await?;
         let shared = match &self.pages {
             Some(pages) => Some(read(pages, &format!("/breakers/{BREAKER}")).await?),
             None => None,
         };
-        let clients = asked.join_all().await.into_iter().collect::<Result<Vec<Stats>, String>>()?;
+        let mut answers = asked.join_all().await;
+        // They come as they come; who is who matters.
+        answers.sort_by_key(|(number, _)| *number);
+        let clients = answers.into_iter().map(|(_, stats)| stats).collect::<Result<Vec<Stats>, String>>()?;
         Ok(Look { provider, clients, shared })
     }
 
@@ -136,6 +172,7 @@ pub(super) struct Page {
     pub(super) last_transition: Option<Transition>,
     /// The newest first.
     pub(super) incidents: Vec<Incident>,
+    pub(super) quarantined_instances: u32,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -171,6 +208,16 @@ impl Look {
         let opened =
             self.shared.iter().flat_map(|page| &page.incidents).filter_map(|one| one.opened.as_ref());
         opened.map(|opened| opened.unix_ms).filter(|at| *at >= since).min()
+    }
+
+    /// How many instances the shared breaker keeps out alone.
+    pub(super) fn quarantined(&self) -> u32 {
+        self.shared.as_ref().map_or(0, |page| page.quarantined_instances)
+    }
+
+    /// The same without the first client.
+    pub(super) fn without_first(&self) -> Self {
+        Look { clients: self.clients.iter().skip(1).cloned().collect(), ..self.clone() }
     }
 
     /// Whether every client has learned of an OPEN breaker, from `instant` on.

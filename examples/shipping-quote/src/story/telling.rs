@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::account::Account;
+use super::broken_path::{Phase, Quotes};
 use super::fleet::{Breakers, Fleet, Look};
 use super::{BREAKER, Plan};
 use crate::cli::say;
@@ -34,6 +35,25 @@ impl Telling {
             Breakers::PerProcess => "a breaker in each process, same policy".to_owned(),
         };
         self.say(&format!("\n== {clients} processes, {rate} quotes a second each: {which} =="));
+    }
+
+    pub(super) fn broken_path(&self, plan: &Plan) {
+        let Plan { clients, rate, .. } = plan;
+        let which = "one shared breaker, and the path of one process to the provider breaks";
+        self.say(&format!("\n== {clients} processes, {rate} quotes a second each: {which} =="));
+    }
+
+    /// The table of the scene with the broken path.
+    pub(super) fn phases(&self, clients: usize, phases: &[Phase]) {
+        let others = format!("the other {}", clients.saturating_sub(1));
+        self.say(&format!("\n{:30}{:^27}   {others:^27}", "quotes", "client-01, with that path"));
+        let heads = format!("{:>9}{:>9}{:>9}", "live", "failed", "rejected");
+        self.say(&format!("{:30}{heads}   {heads}", ""));
+        let three = |quotes: Quotes| format!("{:9}{:9}{:9}", quotes.live, quotes.failed, quotes.rejected);
+        for Phase { name, sick, others } in phases {
+            self.say(&format!("{name:30}{}   {}", three(*sick), three(*others)));
+        }
+        self.say("\nFailed: a call was made and cost its time. Rejected: none was made. Only the sick one was cut off.");
     }
 
     pub(super) fn columns(&self) {

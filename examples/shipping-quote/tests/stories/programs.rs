@@ -101,21 +101,49 @@ fn row(told: &str, label: &str) -> (u64, u64) {
     (numbers.next().unwrap(), numbers.next().unwrap())
 }
 
-#[tokio::test]
-async fn the_story_runs_to_its_end_and_the_shared_breaker_needs_fewer_calls_and_probes() {
+/// What the story tells.
+async fn told(flags: &[&str]) -> String {
     let mut story = Command::new(STORY);
     // What is built already is not built again with other features: only without it does cargo have to help.
     if std::path::Path::new(STORY).with_file_name("panelboard").is_file() {
         story.env_remove("CARGO");
     }
-    let ended = story.arg("--quick").kill_on_drop(true).output();
+    let ended = story.args(flags).kill_on_drop(true).output();
     let ended = timeout(Duration::from_secs(600), ended).await.unwrap().unwrap();
     let told = String::from_utf8(ended.stdout).unwrap();
     assert!(ended.status.success(), "{told}\n{}", String::from_utf8_lossy(&ended.stderr));
+    told
+}
+
+#[tokio::test]
+async fn the_story_runs_to_its_end_and_the_shared_breaker_needs_fewer_calls_and_probes() {
+    let told = told(&["--quick", "--chapter", "outage"]).await;
     for (label, at_least_times) in
         [("calls that reached the provider while down", 2), ("until everybody had stopped", 2), ("probes", 1)]
     {
         let (shared, own) = row(&told, label);
         assert!(shared > 0 && own >= shared * at_least_times, "{label}: {shared} and {own} in:\n{told}");
     }
+}
+
+/// A row of the table of the broken path: live, failed and rejected quotes of the sick one, and of the others.
+fn phase(told: &str, name: &str) -> ([u64; 3], [u64; 3]) {
+    let line = told.lines().find_map(|line| line.strip_prefix(name));
+    let line = line.unwrap_or_else(|| panic!("no row {name:?} in:\n{told}"));
+    let numbers: Vec<u64> = line.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    let [a, b, c, d, e, f] = numbers[..] else { panic!("{line:?}") };
+    ([a, b, c], [d, e, f])
+}
+
+#[tokio::test]
+async fn one_broken_path_cuts_off_one_process_and_keeps_nobody_else_out() {
+    let told = told(&["--quick", "--chapter", "broken-path"]).await;
+    let (sick, others) = phase(&told, "one path is broken");
+    assert!(sick[1] > 0 && sick[2] > 0, "it fails, and then it is rejected:\n{told}");
+    assert!(others[0] > 0 && others[1] == 0 && others[2] == 0, "the others miss nothing:\n{told}");
+    let (_, others) = phase(&told, "the provider is down");
+    assert!(others[2] > 0, "all stop:\n{told}");
+    let (sick, others) = phase(&told, "it is back, the path is not");
+    assert!(others[0] > 0 && others[1] == 0 && others[2] == 0, "the others are back:\n{told}");
+    assert_eq!(sick[0], 0, "the sick one is not:\n{told}");
 }

@@ -74,6 +74,7 @@ pub(super) fn status(name: &str, args: &StatusArgs) -> Result<v1::BreakerStatus,
             until_tick: quarantine.until_tick,
             remaining: quarantine.remaining_ms.map(span),
             explanation: "3 of 3 failed here".into(),
+            ..v1::Quarantine::default()
         }),
         policy_revision: args.policy.as_ref().map_or(1, |policy| policy.revision),
         policy: args.policy.as_ref().map(policy_message).transpose()?,
