@@ -118,6 +118,8 @@ async fn people_and_programs_see_who_is_kept_out_and_why() {
     assert_eq!(seen.quarantines[0].instance, "pod-1");
     assert_eq!(seen.status.unwrap().quarantine, None, "whoever looks is nobody");
 
+    let list = text(&world, "/breakers").await;
+    assert!(list.starts_with("g/a  CLOSED: ") && list.ends_with("; 1 quarantined\n"), "{list}");
     let page = text(&world, &format!("/breakers/{NAME}")).await;
     assert!(
         page.contains("quarantined       e2e/pod-1 for another 10 s: its own failure rate 100 %"),

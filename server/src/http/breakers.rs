@@ -50,7 +50,11 @@ pub(super) async fn list(
     }
     let width = rows.iter().map(|(name, _)| name.as_str().len()).max().unwrap_or(0);
     for (name, seen) in &rows {
-        text.push_str(&format!("{:width$}  {}\n", name.as_str(), seen.progress));
+        let quarantined = match seen.after.status.quarantined_instances {
+            0 => String::new(),
+            n => format!("; {n} quarantined"),
+        };
+        text.push_str(&format!("{:width$}  {}{quarantined}\n", name.as_str(), seen.progress));
     }
     if total > rows.len() {
         text.push_str(&format!("... and {} more: ask for one by name\n", total - rows.len()));
@@ -100,7 +104,6 @@ pub(super) async fn one(State(app): State<App>, Path(name): Path<String>, header
                 }),
             );
             let quarantines = full.quarantines.iter().map(json::quarantine);
-            fields.insert("quarantined_instances".into(), full.quarantined_instances.into());
             fields.insert("quarantines".into(), quarantines.collect());
             let told = incidents.iter().map(|incident| json::incident(incident));
             fields.insert("incidents".into(), told.collect());
@@ -228,7 +231,8 @@ fn first_instances(crossing: &v1::RuleCrossing) -> String {
 
 fn summary(name: &BreakerName, seen: &Seen) -> Value {
     let Seen { after, progress } = seen;
-    let Status { state, over, generation, deadline, active_instances, policy, .. } = &after.status;
+    let Status { state, over, generation, deadline, active_instances, quarantined_instances, policy, .. } =
+        &after.status;
     let condition = Condition { state: *state, over: over.as_ref().map(|over| over.kind) };
     json!({
         "name": name.as_str(),
@@ -243,6 +247,7 @@ fn summary(name: &BreakerName, seen: &Seen) -> Value {
         "generation": generation.to_string(),
         "remaining_ms": deadline.map(|end| u64::try_from(end.since(after.now).as_millis()).unwrap_or(u64::MAX)),
         "active_instances": active_instances,
+        "quarantined_instances": quarantined_instances,
         "progress": progress,
         "last_transition": after.last.as_deref().map(json::transition),
         "policy_name": policy.name(),
