@@ -43,9 +43,18 @@ impl<'a> Permit<'a> {
     }
 
     /// Takes it apart, without an outcome.
-    pub(crate) fn into_parts(mut self) -> (Word, Mark) {
-        self.slot = Held::Nothing;
-        (self.word, self.began)
+    pub(crate) fn into_parts(self) -> (Word, Mark) {
+        let (_, word, began) = self.apart();
+        (word, began)
+    }
+
+    #[inline]
+    fn apart(mut self) -> (Held<'a>, Word, Mark) {
+        let slot = std::mem::replace(&mut self.slot, Held::Nothing);
+        let (word, began) = (self.word, self.began);
+        // It holds nothing any more; without its drop the parts stay in registers.
+        std::mem::forget(self);
+        (slot, word, began)
     }
 
     /// A permit of which nothing is recorded.
@@ -71,12 +80,12 @@ impl<'a> Permit<'a> {
     /// The call succeeded.
     #[inline]
     pub fn success(self) {
-        let Held::Borrowed(slot) = self.slot else { return self.succeed() };
-        let (word, began) = (self.word, self.began);
-        // It holds nothing that must be dropped, and what is to be said is said below.
-        std::mem::forget(self);
-        if !(word.passes_plainly() && slot.count_success(word)) {
-            slot.succeed(word, began);
+        let (slot, word, began) = self.apart();
+        match slot {
+            Held::Borrowed(slot) if word.passes_plainly() && slot.count_success(word) => {}
+            Held::Borrowed(slot) => slot.succeed(word, began),
+            Held::Owned(slot) => slot.succeed(word, began),
+            Held::Nothing => {}
         }
     }
 
@@ -135,11 +144,6 @@ impl<'a> Permit<'a> {
     pub fn retry_after(self, span: Duration) -> Self {
         self.hint(span);
         self
-    }
-
-    #[inline(never)]
-    fn succeed(mut self) {
-        self.end(Said::Success);
     }
 
     fn hint(&self, span: Duration) {

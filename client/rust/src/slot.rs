@@ -146,7 +146,11 @@ impl Slot {
     /// Asks for leave to make one call. In CLOSED and OPEN the word says all, and nothing but this is on a call's way.
     #[inline]
     pub(crate) fn ask(&self) -> Result<Permit<'_>, Rejected> {
-        let answer = self.at_the_gate().unwrap_or_else(|| self.answer_closer());
+        let word = self.gate.read();
+        if word.passes_plainly() {
+            return Ok(Permit::new(self, word, Mark::UNTIMED));
+        }
+        let answer = self.at_the_gate(word).unwrap_or_else(|| self.answer_closer());
         if answer.word.passes() {
             Ok(Permit::new(self, answer.word, answer.began))
         } else {
@@ -155,15 +159,10 @@ impl Slot {
     }
 
     #[inline]
-    fn at_the_gate(&self) -> Option<Answer> {
-        let word = self.gate.read();
-        let answer = Answer { word, began: Mark::UNTIMED };
-        if word.passes_plainly() {
-            return Some(answer);
-        }
+    fn at_the_gate(&self, word: Word) -> Option<Answer> {
         if word.rejects() {
             self.lane()?.rejected(word, || self.gate.read());
-            return Some(answer);
+            return Some(Answer { word, began: Mark::UNTIMED });
         }
         word.passes().then(|| timed(word))
     }
@@ -202,7 +201,9 @@ impl Slot {
 
     /// Asks for leave to make one call, without turning it away yet: it may wait for a probe.
     pub(crate) fn admit(&self) -> Result<Permit<'_>, No> {
-        let Some(Answer { word, began }) = self.at_the_gate() else { return self.look_closer() };
+        let Some(Answer { word, began }) = self.at_the_gate(self.gate.read()) else {
+            return self.look_closer();
+        };
         if word.passes() {
             return Ok(Permit::new(self, word, began));
         }
