@@ -29,7 +29,7 @@ policies:
     trip: [{ failures: 20, within: 10s }]
     open: { wait: 2s, multiplier: 1, jitter: 0% }
     half_open: { permitted_calls: 5, probe_timeout: 10s }
-    guard: { min_instances: 1 }
+    guard: { min_instances: 1, share: 0% }
     close: { spread: 0s }
 ";
 const NAME: &str = "fleet/quote";
