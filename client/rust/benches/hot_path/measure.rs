@@ -109,9 +109,11 @@ fn spin(caller: &mut impl Call, calls: u64, expected: Expected) -> Duration {
 fn spin_together(callers: [impl Call + Send; 2], calls: u64) -> Duration {
     let start = Barrier::new(callers.len());
     let spans = thread::scope(|scope| {
+        let mut cores = 0..callers.len();
         let threads = callers.map(|mut caller| {
-            let start = &start;
+            let (start, core) = (&start, cores.next().unwrap_or(0));
             scope.spawn(move || {
+                stay_on(core);
                 start.wait();
                 let began = Instant::now();
                 spin(&mut caller, calls, Expected::Admitted);
@@ -122,4 +124,18 @@ fn spin_together(callers: [impl Call + Send; 2], calls: u64) -> Duration {
     });
     let [(began, ended), (began_too, ended_too)] = spans;
     ended.max(ended_too) - began.min(began_too)
+}
+
+/// Keeps this thread on one core, so that two threads really run at once: left alone, they often share a core for as
+/// long as a batch takes, and then share nothing else.
+fn stay_on(core: usize) {
+    #[cfg(target_os = "linux")]
+    {
+        let mut cores = rustix::thread::CpuSet::new();
+        cores.set(core);
+        // Where it may not choose its cores, the scheduler chooses.
+        drop(rustix::thread::sched_setaffinity(None, &cores));
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = core;
 }
