@@ -134,7 +134,7 @@ fn stay_on(core: usize) {
         let mut cores = rustix::thread::CpuSet::new();
         cores.set(core);
         // Where it may not choose its cores, the scheduler chooses.
-        drop(rustix::thread::sched_setaffinity(None, &cores));
+        let _ = rustix::thread::sched_setaffinity(None, &cores);
     }
     #[cfg(not(target_os = "linux"))]
     let _ = core;
