@@ -41,8 +41,8 @@ pub(crate) const UNACKNOWLEDGED: Span = millis(1_000, 1_700);
 pub(crate) const SILENT: Span = millis(4_400, 8_000);
 /// The ttl of 10 s since then.
 pub(crate) const TTL_OVER: Span = millis(6_400, 10_000);
-/// The longest wait between two attempts to connect.
-pub(crate) const RECONNECT: Duration = Duration::from_secs(5);
+/// The longest wait between two attempts to connect, 5 s, and the attempt itself, which has 2 s.
+pub(crate) const RECONNECT: Duration = Duration::from_secs(7);
 /// The same after an attempt that was under way and is not answered.
 pub(crate) const RECONNECT_AFTER_TIMEOUT: Duration = Duration::from_secs(9);
 
