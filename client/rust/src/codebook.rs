@@ -32,6 +32,15 @@ const FIRST_OWN: u16 = FIRST_WORD + WORDS.len() as u16;
 pub(crate) struct Code {
     pub(crate) outcome: Option<Outcome>,
     pub(crate) cause: u16,
+    /// The edition of the book that the number is of.
+    pub(crate) edition: u8,
+}
+
+impl Code {
+    /// A plain success.
+    pub(crate) const SUCCESS: Self = Self { outcome: Some(Outcome::Success), cause: NO_CAUSE, edition: 0 };
+    /// A permit that came back without an outcome.
+    pub(crate) const ABANDONED: Self = Self { outcome: None, cause: NO_CAUSE, edition: 0 };
 }
 
 #[derive(Debug)]
@@ -84,18 +93,14 @@ impl CodeBook {
         book
     }
 
-    pub(crate) const fn edition(&self) -> u8 {
-        self.edition
-    }
-
     /// What a caller said, in this policy's terms.
     pub(crate) fn code(&self, said: Said<'_>) -> Code {
-        let judged = |outcome, cause| Code { outcome: Some(outcome), cause };
+        let judged = |outcome, cause| Code { outcome: Some(outcome), cause, edition: self.edition };
         match said {
-            Said::Success => judged(Outcome::Success, NO_CAUSE),
+            Said::Success => Code::SUCCESS,
             Said::Failure(word) => judged(Outcome::Failure, self.number(word)),
             Said::Ignored(word) => judged(Outcome::Ignored, word.map_or(NO_CAUSE, |word| self.number(word))),
-            Said::Abandoned => Code { outcome: None, cause: NO_CAUSE },
+            Said::Abandoned => Code::ABANDONED,
             Said::Fact(fact) => {
                 let number = match fact {
                     Fact::HttpStatus(status) if HTTP.contains(&status) => FIRST_HTTP + status - HTTP.start(),
@@ -169,7 +174,7 @@ mod tests {
                 let (outcome, cause) = said.classified(&classification);
                 let code = book.code(said);
                 assert_eq!(code.outcome, outcome, "{said:?}");
-                assert_eq!(book.cause(code.cause, book.edition()), cause, "{said:?}");
+                assert_eq!(book.cause(code.cause, code.edition), cause, "{said:?}");
             }
         }
     }
@@ -179,9 +184,9 @@ mod tests {
         let before = CodeBook::of(&own(), 1);
         let after = CodeBook::of(&Classification { ignored: vec!["other_word".into()], ..own() }, 2);
         let code = before.code(Said::Failure("stock_lock"));
-        assert_eq!(after.cause(code.cause, before.edition()).unwrap().as_str(), Cause::OTHER);
+        assert_eq!(after.cause(code.cause, code.edition).unwrap().as_str(), Cause::OTHER);
         let code = before.code(Said::Failure("dns"));
-        assert_eq!(after.cause(code.cause, before.edition()).unwrap().as_str(), "dns");
+        assert_eq!(after.cause(code.cause, code.edition).unwrap().as_str(), "dns");
     }
 
     #[test]

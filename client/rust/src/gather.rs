@@ -62,8 +62,8 @@ mod tests {
         let word = Word::pass(Pass { tag: 3, counted: true, timed: true, settled: false, plain: true });
         let (lanes, book) = (Lanes::new(), CodeBook::plain());
         let fail = |cause: &str, slow: bool| {
-            let Code { cause, .. } = book.code(Said::Failure(cause));
-            let judged = Judged { kind: Kind::Failure, slow, cause, book: book.edition() };
+            let Code { cause, edition, .. } = book.code(Said::Failure(cause));
+            let judged = Judged { kind: Kind::Failure, slow, cause, book: edition };
             lanes.mine().unwrap().judged(word, judged, || word);
         };
         fail("timeout", false);

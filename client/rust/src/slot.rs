@@ -94,7 +94,7 @@ struct Inside {
     brisk_until: Timestamp,
     /// When the word must be looked at again at the latest.
     word_until: Option<Timestamp>,
-    /// Calls are turned away until then.
+    /// The word turns calls away: its hint to come again grows old.
     shut: bool,
     /// The policy that the code book is of.
     booked: Option<Arc<Policy>>,
@@ -249,11 +249,8 @@ impl Slot {
     fn count(&self, lane: &Lane, word: Word, code: Code, took: u64) {
         let current = || self.gate.read();
         let slow = took > self.slower_than.load(Ordering::Relaxed);
-        let Code { outcome, cause } = code;
-        let judge = |kind| {
-            let book = self.book(word, CodeBook::edition);
-            lane.judged(word, Judged { kind, slow, cause, book }, current);
-        };
+        let Code { outcome, cause, edition } = code;
+        let judge = |kind| lane.judged(word, Judged { kind, slow, cause, book: edition }, current);
         match outcome {
             Some(Outcome::Success) => {
                 if cause != NO_CAUSE {
@@ -292,16 +289,13 @@ impl Slot {
 
     /// What a fact means by the policy that admitted the call.
     #[inline]
-    pub(crate) fn code(&self, word: Word, said: Said<'_>) -> Code {
+    fn code(&self, word: Word, said: Said<'_>) -> Code {
         match said {
-            Said::Success => Code { outcome: Some(Outcome::Success), cause: NO_CAUSE },
-            Said::Abandoned => Code { outcome: None, cause: NO_CAUSE },
-            said => self.book(word, |book| book.code(said)),
+            Said::Success => Code::SUCCESS,
+            Said::Abandoned => Code::ABANDONED,
+            said if word.is_plain() => CodeBook::plainly().code(said),
+            said => self.book.load().code(said),
         }
-    }
-
-    fn book<T>(&self, word: Word, read: impl FnOnce(&CodeBook) -> T) -> T {
-        if word.is_plain() { read(CodeBook::plainly()) } else { read(&self.book.load()) }
     }
 
     #[inline]
